@@ -1,0 +1,105 @@
+//! What is particular to one kind: its defaults, its rules, its columns. Everything else is the same for all.
+//!
+//! The order of a write is the one Kubernetes has: decode and prune by schema, [`Behaviour::default`], then
+//! [`Behaviour::prepare_create`] or [`Behaviour::prepare_update`], then the rules of metadata, then
+//! [`Behaviour::validate`] or [`Behaviour::validate_update`]. All of it is pure.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::field::{Errors, Node};
+use crate::names;
+
+/// A column of `kubectl get`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// `name` for the column that holds the object's name, else "".
+    pub format: &'static str,
+    pub description: &'static str,
+    /// 0 is always shown; 1 only with `-o wide`.
+    pub priority: i32,
+}
+
+/// A field that `--field-selector` may use, besides `metadata.name` and `metadata.namespace`.
+#[derive(Debug, Clone, Copy)]
+pub struct SelectableField {
+    /// The selector's name for it, such as `spec.nodeName`.
+    pub name: &'static str,
+    /// Its value as text; "" where it is absent.
+    pub value: fn(&Value) -> String,
+}
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The object without its status.
+    Main,
+    /// Only `status` (and some metadata).
+    Status,
+    /// A part with a name of its own, such as a Pod's `ephemeralcontainers` or a Namespace's `finalize`.
+    Other(&'static str),
+}
+
+/// The rules of one kind. Objects are complete JSON objects with `apiVersion`, `kind` and `metadata`.
+pub trait Behaviour: Debug + Send + Sync {
+    /// Fills in what the writer left out, as Kubernetes defaults it. Idempotent; runs on every decoded object.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Sets what a new object starts with, whatever its writer said (an initial status, for example).
+    fn prepare_create(&self, _object: &mut Value) {}
+
+    /// Takes over from `old` what a write to this part may not change. The server has already carried over `status`
+    /// (for [`Part::Main`]) or everything but `status` (for [`Part::Status`]) where the kind has that subresource.
+    fn prepare_update(&self, _object: &mut Value, _old: &Value, _part: Part) {}
+
+    /// Messages for what is wrong with a name; none if it is good. `prefix` is true for a `generateName`.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::object_name(names::dns1123_subdomain, name, prefix)
+    }
+
+    /// Everything that must hold of a new object, metadata aside.
+    fn validate(&self, _object: Node<'_, '_>, _errors: &mut Errors) {}
+
+    /// Everything that must hold of a changed object, metadata aside, in the order Kubernetes reports it. A kind that
+    /// checks the whole object again on update calls its own `validate` from here; by default that is all it does.
+    fn validate_update(&self, object: Node<'_, '_>, _old: &Value, part: Part, errors: &mut Errors) {
+        if part == Part::Main {
+            self.validate(object, errors);
+        }
+    }
+
+    /// Whether `metadata.generation` counts the changes of this kind's spec.
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    /// Remarks for the writer of an object that is accepted (a `Warning` header each).
+    fn warnings(&self, _object: Node<'_, '_>, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The columns of this kind's table, the first of them its name.
+    fn columns(&self) -> &[Column];
+
+    /// One cell for each column.
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
+
+    fn selectable_fields(&self) -> &[SelectableField] {
+        &[]
+    }
+
+    /// Turns an object as a client sent it into the form it is stored in. Only for a kind served in two shapes.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Turns a stored object into the form this version serves.
+    fn to_served(&self, object: Value) -> Value {
+        object
+    }
+}

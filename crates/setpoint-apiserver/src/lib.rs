@@ -1,0 +1,5 @@
+//! The Kubernetes API over a Setpoint store.
+
+pub mod field;
+pub mod kind;
+pub mod names;
