@@ -9,6 +9,7 @@
 //! together.
 
 mod committer;
+pub mod conformance;
 mod embedded;
 mod engine;
 mod history;
