@@ -3,3 +3,6 @@
 pub mod field;
 pub mod kind;
 pub mod names;
+pub mod quantity;
+pub mod schema;
+pub mod schema_facts;
