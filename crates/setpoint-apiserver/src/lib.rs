@@ -1,5 +1,7 @@
 //! The Kubernetes API over a Setpoint store.
 
+pub mod columns;
 pub mod field;
 pub mod kind;
+pub mod labels;
 pub mod names;
