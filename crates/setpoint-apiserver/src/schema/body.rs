@@ -58,7 +58,7 @@ impl<'b> Body<'b> {
 
     /// Reads an object of this schema.
     pub fn decode(&self, schema: &Schema) -> Result<Decoded, DecodeError> {
-        walk(&schema.definitions, &Shape::Object(schema.root), |seed| self.read(seed))
+        walk(&schema.definitions, &schema.root, |seed| self.read(seed))
     }
 
     /// Reads any value, such as a patch.

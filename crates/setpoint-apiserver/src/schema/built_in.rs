@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::{Definition, Schema, compile};
+use super::{Definition, Schema, Shape, compile};
 
 /// Every type of the built-in kinds, by name.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Schemas {
 
     /// The schema of a type, by its full name such as `io.k8s.api.core.v1.Pod`.
     pub fn get(&self, name: &str) -> Option<Schema> {
-        let root = *self.names.get(name)?;
+        let root = Shape::Object(*self.names.get(name)?);
         Some(Schema { definitions: Arc::clone(&self.definitions), root })
     }
 }

@@ -22,14 +22,13 @@ fn decode(kind: &str, object: &Value) -> Result<Decoded, DecodeError> {
 #[test]
 fn every_definition_is_found() {
     let pod = schema("core.v1.Pod");
-    let spec = pod.definition().field("spec").expect("pods have a spec");
-    let spec = pod.of_objects_in(spec).expect("a spec is an object");
-    let containers = spec.definition().field("containers").expect("pods have containers");
+    let spec = pod.root().entry("spec");
+    let containers = spec.field("containers").expect("pods have containers");
     let Shape::List(list) = &containers.shape else { panic!("containers are a list") };
     assert_eq!(list.list_type, ListType::Map(Box::new(["name".into()])));
     assert_eq!(containers.patch.merge_key, Some("name"));
-    let container = spec.of_objects_in(containers).expect("containers are objects");
-    assert!(container.definition().field("image").is_some());
+    assert!(spec.entry("containers").element().field("image").is_some());
+    assert_eq!(pod.root().entry("metadata").entry("labels").entry("any").shape(), &Shape::String);
     assert!(SCHEMAS.get("io.k8s.api.core.v1.Nothing").is_none());
 }
 
@@ -214,7 +213,7 @@ fn what_is_no_json_or_yaml_is_refused() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_data = format!(r#"{{"data": {}1{}}}"#, r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     let mut bomb = "a: &a [x,x,x,x]\n".to_owned();
-    for (old, new) in ('a'..'z').zip('b'..) {
+    for (old, new) in ('a'..'m').zip('b'..) {
         bomb += &format!("{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]\n");
     }
     for (why, body) in [
@@ -303,7 +302,7 @@ fn facts_about_writing_name_fields_that_exist() {
         let full = [format!("io.k8s.api.{type_name}"), format!("io.k8s.apimachinery.pkg.apis.{type_name}")];
         let schema = full.iter().find_map(|name| SCHEMAS.get(name)).expect(type_name);
         for field in *fields {
-            assert!(schema.definition().field(field).is_some(), "{type_name}.{field}");
+            assert!(schema.root().field(field).is_some(), "{type_name}.{field}");
         }
     }
 }
