@@ -95,7 +95,9 @@ fn validate_change(meta: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let field = meta.field(name);
         if *field.value != old[name] {
-            errors.invalid(&field.path, field.value.clone(), IMMUTABLE);
+            // Kubernetes shows what is absent as the text "null".
+            let shown = if field.is_set() { field.value.clone() } else { Value::from("null") };
+            errors.invalid(&field.path, shown, IMMUTABLE);
         }
     }
     labels::validate_labels(meta.field("labels"), errors);

@@ -2,8 +2,13 @@
 
 pub mod config_map;
 mod defaults;
+pub mod endpoint_slice;
+pub mod endpoints;
+pub mod event;
 pub mod lease;
 pub mod namespace;
+pub mod node;
 pub mod scale;
 pub mod secret;
 pub mod service_account;
+mod shown;
