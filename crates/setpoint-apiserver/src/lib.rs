@@ -5,3 +5,6 @@ pub mod field;
 pub mod kind;
 pub mod labels;
 pub mod names;
+pub mod quantity;
+pub mod schema;
+pub mod schema_facts;
