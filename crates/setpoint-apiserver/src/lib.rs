@@ -3,6 +3,7 @@
 pub mod columns;
 pub mod field;
 pub mod kind;
+pub mod kinds;
 pub mod labels;
 pub mod names;
 pub mod quantity;
