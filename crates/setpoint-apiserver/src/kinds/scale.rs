@@ -1,34 +1,65 @@
-//! Scales: the view of a workload that has only its number of replicas.
+//! The `scale` of what runs in several replicas: an `autoscaling/v1` Scale, read from an object and written to it.
 
+use serde_json::{Value, json};
+
+use crate::columns;
 use crate::field::{Errors, Node};
-use crate::object_meta;
 
-/// Checks an `autoscaling/v1` Scale. The rest of its metadata is not taken over, and so not looked at.
-pub fn validate(scale: Node<'_, '_>, errors: &mut Errors) {
-    object_meta::validate_managed_fields(scale.field("metadata").field("managedFields"), errors);
+use super::pod_spec::{not_negative, object_at};
+
+/// The Scale of a Deployment or ReplicaSet.
+pub fn scale_of(object: &Value) -> Value {
+    let metadata: serde_json::Map<String, Value> = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
+        .into_iter()
+        .filter_map(|field| Some((field.to_owned(), object["metadata"].get(field)?.clone())))
+        .collect();
+    let mut scale = json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {},
+        "status": {"replicas": object["status"]["replicas"].as_i64().unwrap_or(0)},
+    });
+    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas != 0 {
+        scale["spec"]["replicas"] = replicas.into();
+    }
+    let selector = columns::label_selector(&object["spec"]["selector"]);
+    if selector != columns::NONE {
+        scale["status"]["selector"] = selector.into();
+    }
+    scale
+}
+
+/// Writes the replicas a Scale asks for to the object it came from.
+pub fn set_scale(object: &mut Value, scale: &Value) {
+    object_at(object, "spec").insert("replicas".to_owned(), scale["spec"]["replicas"].as_i64().unwrap_or(0).into());
+}
+
+/// Everything that must hold of a Scale that a client sent, metadata aside.
+pub fn validate_scale(scale: Node<'_, '_>, errors: &mut Errors) {
     let spec = scale.field("spec");
     let replicas = spec.field("replicas");
-    if let Some(count) = replicas.i64().filter(|count| *count < 0) {
-        errors.invalid(&replicas.path, count, "must be greater than or equal to 0");
-    }
+    not_negative(replicas.i64().unwrap_or(0), &replicas.path, errors);
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn there_are_no_fewer_than_none() {
-        for (replicas, expected) in [
-            (json!(0), vec![]),
-            (json!(null), vec![]),
-            (json!(-1), vec!["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]),
-        ] {
-            let mut errors = Errors::default();
-            validate(Node::root(&json!({"spec": {"replicas": replicas}})), &mut errors);
-            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
-        }
+    fn a_scale_is_read_from_an_object_and_written_back() {
+        let mut object = json!({
+            "metadata": {"name": "web", "namespace": "default", "uid": "u", "labels": {"a": "b"}, "generation": 4},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"replicas": 2},
+        });
+        let scale = scale_of(&object);
+        assert_eq!(scale["metadata"], json!({"name": "web", "namespace": "default", "uid": "u"}));
+        assert_eq!(scale["spec"], json!({"replicas": 3}));
+        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "app=web"}));
+        set_scale(&mut object, &json!({"spec": {}}));
+        assert_eq!(object["spec"]["replicas"], 0, "a Scale that says nothing asks for none");
+        assert_eq!(scale_of(&object)["spec"], json!({}));
     }
 }

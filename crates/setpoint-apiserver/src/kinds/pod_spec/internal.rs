@@ -1,0 +1,395 @@
+//! The difference between two pod specs, as Kubernetes shows it to someone who changed what may not change.
+//!
+//! It compares the specs in the form its own code has them: every field in a fixed order, also those that are not set,
+//! under names of its own. The tables below are that form.
+
+use serde_json::{Map, Value};
+
+/// A field: its name in the internal form, its name in the API, and how it is shown.
+type Row = (&'static str, &'static str, Form);
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// A text, "" where it is absent.
+    Text,
+    /// A number, 0 where it is absent.
+    Number,
+    /// A boolean, false where it is absent.
+    Flag,
+    /// Anything, null where it is absent.
+    Any,
+    /// An object that is always there.
+    Part(&'static [Row]),
+    /// An object, null where it is absent.
+    Optional(&'static [Row]),
+    /// A list of objects, null where it is absent.
+    List(&'static [Row]),
+}
+
+use Form::{Any, Flag, List, Number, Optional, Part, Text};
+
+const POD_SPEC: &[Row] = &[
+    ("Volumes", "volumes", List(VOLUME)),
+    ("InitContainers", "initContainers", List(CONTAINER)),
+    ("Containers", "containers", List(CONTAINER)),
+    ("EphemeralContainers", "ephemeralContainers", List(EPHEMERAL_CONTAINER)),
+    ("RestartPolicy", "restartPolicy", Text),
+    ("TerminationGracePeriodSeconds", "terminationGracePeriodSeconds", Any),
+    ("ActiveDeadlineSeconds", "activeDeadlineSeconds", Any),
+    ("DNSPolicy", "dnsPolicy", Text),
+    ("NodeSelector", "nodeSelector", Any),
+    ("ServiceAccountName", "serviceAccountName", Text),
+    ("AutomountServiceAccountToken", "automountServiceAccountToken", Any),
+    ("NodeName", "nodeName", Text),
+    ("SecurityContext", "securityContext", Optional(POD_SECURITY_CONTEXT)),
+    ("ImagePullSecrets", "imagePullSecrets", List(&[("Name", "name", Text)])),
+    ("Hostname", "hostname", Text),
+    ("Subdomain", "subdomain", Text),
+    ("SetHostnameAsFQDN", "setHostnameAsFQDN", Any),
+    ("Affinity", "affinity", Optional(AFFINITY)),
+    ("SchedulerName", "schedulerName", Text),
+    ("Tolerations", "tolerations", List(TOLERATION)),
+    ("HostAliases", "hostAliases", List(&[("IP", "ip", Text), ("Hostnames", "hostnames", Any)])),
+    ("PriorityClassName", "priorityClassName", Text),
+    ("Priority", "priority", Any),
+    ("PreemptionPolicy", "preemptionPolicy", Any),
+    ("DNSConfig", "dnsConfig", Any),
+    ("ReadinessGates", "readinessGates", List(&[("ConditionType", "conditionType", Text)])),
+    ("RuntimeClassName", "runtimeClassName", Any),
+    ("Overhead", "overhead", Any),
+    ("EnableServiceLinks", "enableServiceLinks", Any),
+    ("TopologySpreadConstraints", "topologySpreadConstraints", List(TOPOLOGY_SPREAD_CONSTRAINT)),
+    ("OS", "os", Optional(&[("Name", "name", Text)])),
+    ("SchedulingGates", "schedulingGates", List(&[("Name", "name", Text)])),
+    ("ResourceClaims", "resourceClaims", Any),
+    ("Resources", "resources", Optional(RESOURCES)),
+    ("HostnameOverride", "hostnameOverride", Any),
+    ("SchedulingGroup", "schedulingGroup", Any),
+];
+
+/// These stand directly in the spec in the API, and in the security context in the internal form.
+const KEPT_IN_SECURITY_CONTEXT: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
+
+const POD_SECURITY_CONTEXT: &[Row] = &[
+    ("HostNetwork", "hostNetwork", Flag),
+    ("HostPID", "hostPID", Flag),
+    ("HostIPC", "hostIPC", Flag),
+    ("ShareProcessNamespace", "shareProcessNamespace", Any),
+    ("HostUsers", "hostUsers", Any),
+    ("SELinuxOptions", "seLinuxOptions", Any),
+    ("WindowsOptions", "windowsOptions", Any),
+    ("RunAsUser", "runAsUser", Any),
+    ("RunAsGroup", "runAsGroup", Any),
+    ("RunAsNonRoot", "runAsNonRoot", Any),
+    ("SupplementalGroups", "supplementalGroups", Any),
+    ("SupplementalGroupsPolicy", "supplementalGroupsPolicy", Any),
+    ("FSGroup", "fsGroup", Any),
+    ("FSGroupChangePolicy", "fsGroupChangePolicy", Any),
+    ("Sysctls", "sysctls", Any),
+    ("SeccompProfile", "seccompProfile", Any),
+    ("AppArmorProfile", "appArmorProfile", Any),
+    ("SELinuxChangePolicy", "seLinuxChangePolicy", Any),
+];
+
+macro_rules! container {
+    ($($more:expr),*) => {
+        &[
+            ("Name", "name", Text),
+            ("Image", "image", Text),
+            ("Command", "command", Any),
+            ("Args", "args", Any),
+            ("WorkingDir", "workingDir", Text),
+            ("Ports", "ports", List(PORT)),
+            ("EnvFrom", "envFrom", List(ENVIRONMENT_SOURCE)),
+            ("Env", "env", List(VARIABLE)),
+            ("Resources", "resources", Part(RESOURCES)),
+            ("ResizePolicy", "resizePolicy", List(&[("ResourceName", "resourceName", Text), ("RestartPolicy", "restartPolicy", Text)])),
+            ("RestartPolicy", "restartPolicy", Any),
+            ("RestartPolicyRules", "restartPolicyRules", Any),
+            ("VolumeMounts", "volumeMounts", List(MOUNT)),
+            ("VolumeDevices", "volumeDevices", List(&[("Name", "name", Text), ("DevicePath", "devicePath", Text)])),
+            ("LivenessProbe", "livenessProbe", Optional(PROBE)),
+            ("ReadinessProbe", "readinessProbe", Optional(PROBE)),
+            ("StartupProbe", "startupProbe", Optional(PROBE)),
+            ("Lifecycle", "lifecycle", Optional(LIFECYCLE)),
+            ("TerminationMessagePath", "terminationMessagePath", Text),
+            ("TerminationMessagePolicy", "terminationMessagePolicy", Text),
+            ("ImagePullPolicy", "imagePullPolicy", Text),
+            ("SecurityContext", "securityContext", Optional(SECURITY_CONTEXT)),
+            ("Stdin", "stdin", Flag),
+            ("StdinOnce", "stdinOnce", Flag),
+            ("TTY", "tty", Flag),
+            $($more),*
+        ]
+    };
+}
+
+const CONTAINER: &[Row] = container!();
+const EPHEMERAL_CONTAINER: &[Row] = container!(("TargetContainerName", "targetContainerName", Text));
+
+const RESOURCES: &[Row] = &[("Limits", "limits", Any), ("Requests", "requests", Any), ("Claims", "claims", Any)];
+
+const PORT: &[Row] = &[
+    ("Name", "name", Text),
+    ("HostPort", "hostPort", Number),
+    ("ContainerPort", "containerPort", Number),
+    ("Protocol", "protocol", Text),
+    ("HostIP", "hostIP", Text),
+];
+
+const KEY_REFERENCE: &[Row] = &[("Name", "name", Text), ("Key", "key", Text), ("Optional", "optional", Any)];
+const NAME_REFERENCE: &[Row] = &[("Name", "name", Text), ("Optional", "optional", Any)];
+const FIELD_REFERENCE: &[Row] = &[("APIVersion", "apiVersion", Text), ("FieldPath", "fieldPath", Text)];
+const RESOURCE_REFERENCE: &[Row] =
+    &[("ContainerName", "containerName", Text), ("Resource", "resource", Text), ("Divisor", "divisor", Text)];
+
+const ENVIRONMENT_SOURCE: &[Row] = &[
+    ("Prefix", "prefix", Text),
+    ("ConfigMapRef", "configMapRef", Optional(NAME_REFERENCE)),
+    ("SecretRef", "secretRef", Optional(NAME_REFERENCE)),
+];
+
+const VARIABLE: &[Row] = &[
+    ("Name", "name", Text),
+    ("Value", "value", Text),
+    (
+        "ValueFrom",
+        "valueFrom",
+        Optional(&[
+            ("FieldRef", "fieldRef", Optional(FIELD_REFERENCE)),
+            ("ResourceFieldRef", "resourceFieldRef", Optional(RESOURCE_REFERENCE)),
+            ("ConfigMapKeyRef", "configMapKeyRef", Optional(KEY_REFERENCE)),
+            ("SecretKeyRef", "secretKeyRef", Optional(KEY_REFERENCE)),
+            ("FileKeyRef", "fileKeyRef", Any),
+        ]),
+    ),
+];
+
+const MOUNT: &[Row] = &[
+    ("Name", "name", Text),
+    ("ReadOnly", "readOnly", Flag),
+    ("RecursiveReadOnly", "recursiveReadOnly", Any),
+    ("MountPath", "mountPath", Text),
+    ("SubPath", "subPath", Text),
+    ("MountPropagation", "mountPropagation", Any),
+    ("SubPathExpr", "subPathExpr", Text),
+];
+
+const EXEC: Form = Optional(&[("Command", "command", Any)]);
+const TCP_SOCKET: Form = Optional(&[("Port", "port", Any), ("Host", "host", Text)]);
+const HTTP_GET: Form = Optional(&[
+    ("Path", "path", Text),
+    ("Port", "port", Any),
+    ("Host", "host", Text),
+    ("Scheme", "scheme", Text),
+    ("HTTPHeaders", "httpHeaders", List(&[("Name", "name", Text), ("Value", "value", Text)])),
+]);
+
+const PROBE: &[Row] = &[
+    ("Exec", "exec", EXEC),
+    ("HTTPGet", "httpGet", HTTP_GET),
+    ("TCPSocket", "tcpSocket", TCP_SOCKET),
+    ("GRPC", "grpc", Optional(&[("Port", "port", Number), ("Service", "service", Any)])),
+    ("InitialDelaySeconds", "initialDelaySeconds", Number),
+    ("TimeoutSeconds", "timeoutSeconds", Number),
+    ("PeriodSeconds", "periodSeconds", Number),
+    ("SuccessThreshold", "successThreshold", Number),
+    ("FailureThreshold", "failureThreshold", Number),
+    ("TerminationGracePeriodSeconds", "terminationGracePeriodSeconds", Any),
+];
+
+const HOOK: &[Row] = &[
+    ("Exec", "exec", EXEC),
+    ("HTTPGet", "httpGet", HTTP_GET),
+    ("TCPSocket", "tcpSocket", TCP_SOCKET),
+    ("Sleep", "sleep", Optional(&[("Seconds", "seconds", Number)])),
+];
+
+const LIFECYCLE: &[Row] = &[
+    ("PostStart", "postStart", Optional(HOOK)),
+    ("PreStop", "preStop", Optional(HOOK)),
+    ("StopSignal", "stopSignal", Any),
+];
+
+const SECURITY_CONTEXT: &[Row] = &[
+    ("Capabilities", "capabilities", Optional(&[("Add", "add", Any), ("Drop", "drop", Any)])),
+    ("Privileged", "privileged", Any),
+    ("SELinuxOptions", "seLinuxOptions", Any),
+    ("WindowsOptions", "windowsOptions", Any),
+    ("RunAsUser", "runAsUser", Any),
+    ("RunAsGroup", "runAsGroup", Any),
+    ("RunAsNonRoot", "runAsNonRoot", Any),
+    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", Any),
+    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation", Any),
+    ("ProcMount", "procMount", Any),
+    ("SeccompProfile", "seccompProfile", Any),
+    ("AppArmorProfile", "appArmorProfile", Any),
+];
+
+const AFFINITY: &[Row] = &[
+    ("NodeAffinity", "nodeAffinity", Any),
+    ("PodAffinity", "podAffinity", Any),
+    ("PodAntiAffinity", "podAntiAffinity", Any),
+];
+
+const TOLERATION: &[Row] = &[
+    ("Key", "key", Text),
+    ("Operator", "operator", Text),
+    ("Value", "value", Text),
+    ("Effect", "effect", Text),
+    ("TolerationSeconds", "tolerationSeconds", Any),
+];
+
+const TOPOLOGY_SPREAD_CONSTRAINT: &[Row] = &[
+    ("MaxSkew", "maxSkew", Number),
+    ("TopologyKey", "topologyKey", Text),
+    ("WhenUnsatisfiable", "whenUnsatisfiable", Text),
+    ("LabelSelector", "labelSelector", Any),
+    ("MinDomains", "minDomains", Any),
+    ("NodeAffinityPolicy", "nodeAffinityPolicy", Any),
+    ("NodeTaintsPolicy", "nodeTaintsPolicy", Any),
+    ("MatchLabelKeys", "matchLabelKeys", Any),
+];
+
+const FILES: Form = List(&[("Key", "key", Text), ("Path", "path", Text), ("Mode", "mode", Any)]);
+
+const VOLUME: &[Row] = &[
+    ("Name", "name", Text),
+    ("HostPath", "hostPath", Optional(&[("Path", "path", Text), ("Type", "type", Any)])),
+    ("EmptyDir", "emptyDir", Optional(&[("Medium", "medium", Text), ("SizeLimit", "sizeLimit", Any)])),
+    ("GCEPersistentDisk", "gcePersistentDisk", Any),
+    ("AWSElasticBlockStore", "awsElasticBlockStore", Any),
+    ("GitRepo", "gitRepo", Any),
+    (
+        "Secret",
+        "secret",
+        Optional(&[
+            ("SecretName", "secretName", Text),
+            ("Items", "items", FILES),
+            ("DefaultMode", "defaultMode", Any),
+            ("Optional", "optional", Any),
+        ]),
+    ),
+    ("NFS", "nfs", Optional(&[("Server", "server", Text), ("Path", "path", Text), ("ReadOnly", "readOnly", Flag)])),
+    ("ISCSI", "iscsi", Any),
+    ("Glusterfs", "glusterfs", Any),
+    (
+        "PersistentVolumeClaim",
+        "persistentVolumeClaim",
+        Optional(&[("ClaimName", "claimName", Text), ("ReadOnly", "readOnly", Flag)]),
+    ),
+    ("RBD", "rbd", Any),
+    ("FlexVolume", "flexVolume", Any),
+    ("Cinder", "cinder", Any),
+    ("CephFS", "cephfs", Any),
+    ("Flocker", "flocker", Any),
+    ("DownwardAPI", "downwardAPI", Any),
+    ("FC", "fc", Any),
+    ("AzureFile", "azureFile", Any),
+    (
+        "ConfigMap",
+        "configMap",
+        Optional(&[
+            ("Name", "name", Text),
+            ("Items", "items", FILES),
+            ("DefaultMode", "defaultMode", Any),
+            ("Optional", "optional", Any),
+        ]),
+    ),
+    ("VsphereVolume", "vsphereVolume", Any),
+    ("Quobyte", "quobyte", Any),
+    ("AzureDisk", "azureDisk", Any),
+    ("PhotonPersistentDisk", "photonPersistentDisk", Any),
+    ("Projected", "projected", Any),
+    ("PortworxVolume", "portworxVolume", Any),
+    ("ScaleIO", "scaleIO", Any),
+    ("StorageOS", "storageos", Any),
+    ("CSI", "csi", Any),
+    ("Ephemeral", "ephemeral", Any),
+    ("Image", "image", Any),
+];
+
+/// What differs between two pod specs, in the unified form with three lines of context.
+pub fn spec_difference(old: &Value, new: &Value) -> String {
+    let old = lines_of(&with_security_context(old), Part(POD_SPEC));
+    let new = lines_of(&with_security_context(new), Part(POD_SPEC));
+    super::difference::unified(&old, &new)
+}
+
+fn with_security_context(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    for field in KEPT_IN_SECURITY_CONTEXT {
+        let value = spec[field].take();
+        if !value.is_null() && spec["securityContext"].is_object() {
+            spec["securityContext"][field] = value;
+        }
+    }
+    spec
+}
+
+fn lines_of(value: &Value, form: Form) -> Vec<String> {
+    let mut text = String::new();
+    show(value, form, 0, &mut text);
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Writes a value as indented JSON, the fields of an object in their fixed order.
+fn show(value: &Value, form: Form, depth: usize, text: &mut String) {
+    match form {
+        Text => text.push_str(&Value::from(value.as_str().unwrap_or_default()).to_string()),
+        Number => text.push_str(&value.as_i64().unwrap_or(0).to_string()),
+        Flag => text.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
+        Optional(_) | List(_) if value.is_null() => text.push_str("null"),
+        Part(rows) | Optional(rows) => {
+            let entries = rows.iter().map(|(name, field, form)| (*name, &value[*field], *form));
+            show_entries(entries, depth, text);
+        }
+        List(rows) => show_items(value.as_array().map(Vec::as_slice).unwrap_or_default(), Part(rows), depth, text),
+        Any => match value {
+            Value::Object(fields) => show_entries(any_entries(fields), depth, text),
+            Value::Array(items) => show_items(items, Any, depth, text),
+            scalar => text.push_str(&scalar.to_string()),
+        },
+    }
+}
+
+fn any_entries(fields: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value, Form)> {
+    fields.iter().map(|(name, value)| (name.as_str(), value, Any))
+}
+
+fn show_entries<'v>(entries: impl Iterator<Item = (&'v str, &'v Value, Form)>, depth: usize, text: &mut String) {
+    let mut first = true;
+    for (name, value, form) in entries {
+        text.push_str(if first { "{\n" } else { ",\n" });
+        first = false;
+        indent(depth + 1, text);
+        text.push_str(&format!("\"{name}\": "));
+        show(value, form, depth + 1, text);
+    }
+    close(first, '{', '}', depth, text);
+}
+
+fn show_items(items: &[Value], form: Form, depth: usize, text: &mut String) {
+    let mut first = true;
+    for item in items {
+        text.push_str(if first { "[\n" } else { ",\n" });
+        first = false;
+        indent(depth + 1, text);
+        show(item, form, depth + 1, text);
+    }
+    close(first, '[', ']', depth, text);
+}
+
+fn close(empty: bool, open: char, close: char, depth: usize, text: &mut String) {
+    if empty {
+        text.push(open);
+    } else {
+        text.push('\n');
+        indent(depth, text);
+    }
+    text.push(close);
+}
+
+fn indent(depth: usize, text: &mut String) {
+    text.extend(std::iter::repeat_n(' ', depth));
+}
