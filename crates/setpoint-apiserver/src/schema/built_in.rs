@@ -29,6 +29,11 @@ impl Schemas {
         let root = Shape::Object(*self.names.get(name)?);
         Some(Schema { definitions: Arc::clone(&self.definitions), root })
     }
+
+    /// The full names of all types.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| &**name)
+    }
 }
 
 /// All definitions as JSON Schema, descriptions included. Large: for those who use it up.

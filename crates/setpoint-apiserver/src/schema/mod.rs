@@ -135,6 +135,14 @@ impl<'s> Type<'s> {
         definition.position(name).map(|position| &definition.fields[position])
     }
 
+    /// All its fields, in the order of their names; none if it is no object with known fields.
+    pub fn fields(self) -> &'s [Field] {
+        match self.shape {
+            Shape::Object(index) => &self.definitions[*index].fields,
+            _ => &[],
+        }
+    }
+
     /// The type of what stands under a key, be it a field's name or the key of a map.
     pub fn entry(self, key: &str) -> Type<'s> {
         let shape = match self.shape {
