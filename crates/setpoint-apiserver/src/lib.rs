@@ -3,6 +3,7 @@
 pub mod field;
 pub mod kind;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod schema;

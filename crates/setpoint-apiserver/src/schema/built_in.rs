@@ -37,7 +37,7 @@ impl Schemas {
 }
 
 /// All definitions as JSON Schema, descriptions included. Large: for those who use it up.
-pub(super) fn definitions_as_json() -> Map<String, Value> {
+pub(crate) fn definitions_as_json() -> Map<String, Value> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let all: &[fn(&mut SchemaGenerator)] = &[
         add::<apps::v1::ControllerRevision>,
