@@ -8,6 +8,7 @@ pub mod kind;
 pub mod kinds;
 pub mod labels;
 pub mod names;
+pub mod openapi;
 pub mod patch;
 pub mod quantity;
 pub mod schema;

@@ -29,10 +29,15 @@ impl Schemas {
         let root = Shape::Object(*self.names.get(name)?);
         Some(Schema { definitions: Arc::clone(&self.definitions), root })
     }
+
+    /// The full names of all types.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| &**name)
+    }
 }
 
 /// All definitions as JSON Schema, descriptions included. Large: for those who use it up.
-pub(super) fn definitions_as_json() -> Map<String, Value> {
+pub(crate) fn definitions_as_json() -> Map<String, Value> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let all: &[fn(&mut SchemaGenerator)] = &[
         add::<apps::v1::ControllerRevision>,

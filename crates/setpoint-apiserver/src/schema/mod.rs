@@ -20,6 +20,7 @@ use crate::schema_facts::Patch;
 
 pub use body::{Body, Format, TypeMeta};
 pub use built_in::Schemas;
+pub(crate) use built_in::definitions_as_json;
 pub use decode::{DecodeError, Decoded, MAX_DEPTH};
 
 /// The type of a JSON value.
@@ -133,6 +134,14 @@ impl<'s> Type<'s> {
         let Shape::Object(index) = self.shape else { return None };
         let definition = &self.definitions[*index];
         definition.position(name).map(|position| &definition.fields[position])
+    }
+
+    /// All its fields, in the order of their names; none if it is no object with known fields.
+    pub fn fields(self) -> &'s [Field] {
+        match self.shape {
+            Shape::Object(index) => &self.definitions[*index].fields,
+            _ => &[],
+        }
     }
 
     /// The type of what stands under a key, be it a field's name or the key of a map.
