@@ -6,11 +6,13 @@
 //! | [`kubeconfig`] | where an API server is and how to speak to it |
 //! | [`client`] | one HTTPS connection to an API server, for raw requests and watches |
 //! | [`kubectl`] | the newest kubectl on this machine |
+//! | [`proof`] | how far a long proof goes, and its seed |
 //! | [`wait`] | waiting for a condition with a deadline |
 
 pub mod client;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod proof;
 pub mod server;
 pub mod wait;
 
