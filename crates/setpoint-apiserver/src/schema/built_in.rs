@@ -1,0 +1,70 @@
+//! The schemas of the kinds that are built in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, discovery, events, policy};
+use k8s_openapi::apimachinery::pkg::apis::meta;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use super::{Definition, Schema, compile};
+
+/// Every type of the built-in kinds, by name.
+#[derive(Debug, Clone)]
+pub struct Schemas {
+    definitions: Arc<[Definition]>,
+    names: HashMap<Box<str>, usize>,
+}
+
+impl Schemas {
+    pub fn built_in() -> Schemas {
+        let (definitions, names) = compile::compile(&definitions_as_json());
+        Schemas { definitions: definitions.into(), names }
+    }
+
+    /// The schema of a type, by its full name such as `io.k8s.api.core.v1.Pod`.
+    pub fn get(&self, name: &str) -> Option<Schema> {
+        let root = *self.names.get(name)?;
+        Some(Schema { definitions: Arc::clone(&self.definitions), root })
+    }
+}
+
+/// All definitions as JSON Schema, descriptions included. Large: for those who use it up.
+pub(super) fn definitions_as_json() -> Map<String, Value> {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let all: &[fn(&mut SchemaGenerator)] = &[
+        add::<apps::v1::ControllerRevision>,
+        add::<apps::v1::Deployment>,
+        add::<apps::v1::ReplicaSet>,
+        add::<autoscaling::v1::Scale>,
+        add::<batch::v1::Job>,
+        add::<coordination::v1::Lease>,
+        add::<core::v1::Binding>,
+        add::<core::v1::ConfigMap>,
+        add::<core::v1::Endpoints>,
+        add::<core::v1::Event>,
+        add::<core::v1::Namespace>,
+        add::<core::v1::Node>,
+        add::<core::v1::Pod>,
+        add::<core::v1::Secret>,
+        add::<core::v1::Service>,
+        add::<core::v1::ServiceAccount>,
+        add::<discovery::v1::EndpointSlice>,
+        add::<events::v1::Event>,
+        add::<meta::v1::APIResourceList>,
+        add::<meta::v1::DeleteOptions>,
+        add::<meta::v1::ListMeta>,
+        add::<meta::v1::Status>,
+        add::<policy::v1::Eviction>,
+    ];
+    for add in all {
+        add(&mut generator);
+    }
+    generator.take_definitions(false)
+}
+
+fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<T>();
+}

@@ -1,0 +1,345 @@
+//! One walk over a value that checks it against a schema and leaves only what the schema knows.
+//!
+//! The walk reads from any serde source, so that text is decoded and pruned in one pass, in the order it was written,
+//! and unknown and repeated fields are noticed where they stand. It does what decoding into Kubernetes' Go types and
+//! writing those again does: null is absent, empty is left out where Go would leave it out, numbers must fit, times and
+//! quantities take their canonical form.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use thiserror::Error;
+
+use super::{Definition, Schema, Shape, scalar};
+use crate::field::Path;
+
+/// How deep objects and lists may be nested.
+pub const MAX_DEPTH: usize = 128;
+
+/// Kubernetes tells at most this many.
+const MAX_REMARKS: usize = 100;
+
+/// A value as the schema has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    pub object: Value,
+    /// What was not taken over, in the order it was met: `unknown field "spec.x"`, `duplicate field "data.k"`.
+    pub remarks: Vec<String>,
+}
+
+/// Why a text or value is no object of a schema.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    #[error("{0}")]
+    Syntax(String),
+    #[error("{field}: expected {expected}, found {found}")]
+    Type { field: String, expected: &'static str, found: String },
+    #[error("{field}: objects may be nested {MAX_DEPTH} deep")]
+    TooDeep { field: String },
+}
+
+impl Schema {
+    /// Checks and prunes a value that is already parsed, such as a patched object.
+    pub fn decode(&self, value: &Value) -> Result<Decoded, DecodeError> {
+        walk(&self.definitions, &Shape::Object(self.root), |seed| seed.deserialize(value))
+    }
+}
+
+/// Runs the walk on what `source` reads from.
+pub(super) fn walk<E: fmt::Display>(
+    definitions: &[Definition],
+    shape: &Shape,
+    source: impl FnOnce(Seed<'_, '_, '_>) -> Result<Value, E>,
+) -> Result<Decoded, DecodeError> {
+    let mut walk = Walk { definitions, remarks: Vec::new(), fault: None };
+    let result = source(Seed { walk: &mut walk, shape, path: Path::ROOT, depth: 0 });
+    match (result, walk.fault) {
+        (Ok(value), _) => Ok(Decoded { object: or_zero(value, shape, definitions), remarks: walk.remarks }),
+        (Err(_), Some(fault)) => Err(fault),
+        (Err(error), None) => Err(DecodeError::Syntax(error.to_string())),
+    }
+}
+
+/// Null stands for the type's zero value.
+fn or_zero(value: Value, shape: &Shape, definitions: &[Definition]) -> Value {
+    if value.is_null() { shape.zero(definitions) } else { value }
+}
+
+/// What the walk knows at every step.
+struct Walk<'s> {
+    definitions: &'s [Definition],
+    remarks: Vec<String>,
+    /// Set when the walk itself refuses a value; any other error is the source's.
+    fault: Option<DecodeError>,
+}
+
+impl Walk<'_> {
+    fn remark(&mut self, what: &str, path: &Path<'_>) {
+        if self.remarks.len() < MAX_REMARKS {
+            let remark = format!("{what} field \"{path}\"");
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
+    }
+}
+
+/// Reads one value of a shape.
+pub(super) struct Seed<'w, 's, 'p> {
+    walk: &'w mut Walk<'s>,
+    shape: &'s Shape,
+    path: Path<'p>,
+    depth: usize,
+}
+
+impl<'s> Seed<'_, 's, '_> {
+    fn refuse<T, E: serde::de::Error>(self, found: impl Into<String>) -> Result<T, E> {
+        let field = self.path.to_string();
+        let field = if field.is_empty() { "the body".to_owned() } else { field };
+        self.walk.fault = Some(DecodeError::Type { field, expected: self.shape.name(), found: found.into() });
+        Err(E::custom("wrong type"))
+    }
+
+    /// Reads a number, given as each type that it can be.
+    fn number<E: serde::de::Error>(self, integer: Option<i64>, number: Number) -> Result<Value, E> {
+        match (self.shape, integer) {
+            (Shape::Any | Shape::Number, _) => Ok(Value::Number(number)),
+            (Shape::Int64, Some(value)) => Ok(value.into()),
+            (Shape::Int32 | Shape::IntOrString, Some(value)) if i32::try_from(value).is_ok() => Ok(value.into()),
+            (Shape::Quantity, _) => match scalar::quantity(&number.to_string()) {
+                Some(text) => Ok(Value::String(text)),
+                None => self.refuse(format!("the number {number}")),
+            },
+            _ => self.refuse(format!("the number {number}")),
+        }
+    }
+
+    fn text<E: serde::de::Error>(self, text: Cow<'_, str>) -> Result<Value, E> {
+        let canonical = match self.shape {
+            Shape::Any | Shape::String | Shape::IntOrString => return Ok(Value::String(text.into_owned())),
+            Shape::Bytes => scalar::bytes(&text),
+            Shape::Time => scalar::time(&text),
+            Shape::MicroTime => scalar::micro_time(&text),
+            Shape::Quantity => scalar::quantity(&text),
+            _ => None,
+        };
+        match canonical {
+            Some(text) => Ok(Value::String(text)),
+            None => self.refuse(format!("{:?}", shortened(&text))),
+        }
+    }
+
+    fn object<'de, A: MapAccess<'de>>(self, index: usize, mut entries: A) -> Result<Value, A::Error> {
+        let Seed { walk, path, depth, .. } = self;
+        let definitions = walk.definitions;
+        let fields = &definitions[index].fields;
+        let mut values: Vec<Option<Value>> = vec![None; fields.len()];
+        while let Some(key) = entries.next_key_seed(Key)? {
+            let here = path.field(&key);
+            let Some(position) = definitions[index].position(&key) else {
+                walk.remark("unknown", &here);
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if values[position].is_some() {
+                walk.remark("duplicate", &here);
+            }
+            let seed = Seed { walk: &mut *walk, shape: &fields[position].shape, path: here, depth };
+            values[position] = Some(entries.next_value_seed(seed)?);
+        }
+        let mut object = Map::new();
+        for (field, value) in fields.iter().zip(values) {
+            field.finish(value, &mut object, definitions);
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn map<'de, A: MapAccess<'de>>(self, shape: &'s Shape, mut entries: A) -> Result<Value, A::Error> {
+        let Seed { walk, path, depth, .. } = self;
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key_seed(Key)? {
+            let here = path.field(&key);
+            if map.contains_key(&key) {
+                walk.remark("duplicate", &here);
+            }
+            let value = entries.next_value_seed(Seed { walk: &mut *walk, shape, path: here, depth })?;
+            map.insert(key, or_zero(value, shape, walk.definitions));
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(self, shape: &'s Shape, mut elements: A) -> Result<Value, A::Error> {
+        let Seed { walk, path, depth, .. } = self;
+        let mut list = Vec::new();
+        loop {
+            let path = path.index(list.len());
+            match elements.next_element_seed(Seed { walk: &mut *walk, shape, path, depth })? {
+                Some(value) => list.push(or_zero(value, shape, walk.definitions)),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    /// The same seed one level further down.
+    fn deeper<E: serde::de::Error>(mut self) -> Result<Self, E> {
+        self.depth += 1;
+        if self.depth <= MAX_DEPTH {
+            return Ok(self);
+        }
+        self.walk.fault = Some(DecodeError::TooDeep { field: self.path.to_string() });
+        Err(E::custom("too deep"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_, '_, '_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_, '_, '_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.shape.name())
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
+        match self.shape {
+            Shape::Any | Shape::Boolean => Ok(Value::Bool(value)),
+            _ => self.refuse(format!("the boolean {value}")),
+        }
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        self.number(Some(value), value.into())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        self.number(i64::try_from(value).ok(), value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        match Number::from_f64(value) {
+            Some(number) => self.number(None, number),
+            None => self.refuse("a number that is not finite"),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
+        self.text(Cow::Borrowed(text))
+    }
+
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Value, E> {
+        self.text(Cow::Owned(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Value, A::Error> {
+        match self.shape {
+            Shape::Any => self.deeper()?.list(&Shape::Any, elements),
+            Shape::List(list) => self.deeper()?.list(&list.element, elements),
+            _ => self.refuse("a list"),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Value, A::Error> {
+        match self.shape {
+            Shape::Any => self.deeper()?.map(&Shape::Any, entries),
+            Shape::Map(values) => self.deeper()?.map(values, entries),
+            Shape::Object(index) => self.deeper()?.object(*index, entries),
+            _ => self.refuse("an object"),
+        }
+    }
+}
+
+/// Reads a key. YAML has keys that are no texts; they become the text JSON would have.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<String, E> {
+        Ok(key.to_owned())
+    }
+
+    fn visit_string<E: serde::de::Error>(self, key: String) -> Result<String, E> {
+        Ok(key)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, key: bool) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, key: i64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, key: u64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, key: f64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<String, E> {
+        Ok("null".to_owned())
+    }
+}
+
+impl Shape {
+    /// What a reader of an error message calls it.
+    fn name(&self) -> &'static str {
+        match self {
+            Shape::Any => "a value",
+            Shape::Boolean => "a boolean",
+            Shape::Int32 => "an integer of 32 bits",
+            Shape::Int64 => "an integer of 64 bits",
+            Shape::Number => "a number",
+            Shape::String => "a string",
+            Shape::Bytes => "base64",
+            Shape::Time => "a time such as 2006-01-02T15:04:05Z",
+            Shape::MicroTime => "a time such as 2006-01-02T15:04:05.000000Z",
+            Shape::Quantity => "a quantity such as 100m or 1Gi",
+            Shape::IntOrString => "a string or an integer of 32 bits",
+            Shape::List(_) => "a list",
+            Shape::Map(_) | Shape::Object(_) => "an object",
+        }
+    }
+}
+
+/// As much of a text as an error message needs.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(64) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}

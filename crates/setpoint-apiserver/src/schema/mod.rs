@@ -1,0 +1,179 @@
+//! What fields an object has, and of what types: enough to decode, prune and patch it.
+//!
+//! A [`Schema`] is an entry into a shared list of definitions, which refer to each other by index, so that a type used in
+//! ten places (and one that contains itself) is held once. Descriptions are not kept: only OpenAPI shows them.
+
+mod body;
+mod built_in;
+mod compile;
+mod decode;
+mod emission;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::schema_facts::Patch;
+
+pub use body::{Body, Format, TypeMeta};
+pub use built_in::Schemas;
+pub use decode::{DecodeError, Decoded, MAX_DEPTH};
+
+/// The type of a JSON value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Anything, kept as it is.
+    Any,
+    Boolean,
+    Int32,
+    Int64,
+    Number,
+    String,
+    /// Base64.
+    Bytes,
+    /// RFC 3339, kept to the second.
+    Time,
+    /// RFC 3339, with six digits of fraction.
+    MicroTime,
+    Quantity,
+    IntOrString,
+    List(Box<List>),
+    /// Any keys, values of one type.
+    Map(Box<Shape>),
+    /// The definition at this index.
+    Object(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    pub element: Shape,
+    pub list_type: ListType,
+}
+
+/// How an apply sees the elements of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListType {
+    /// As one value.
+    Atomic,
+    /// As values that may occur once.
+    Set,
+    /// As objects told apart by these fields.
+    Map(Box<[Box<str>]>),
+}
+
+/// When a field is written although it was not given, and when it is not although it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Emission {
+    /// Left out when empty or zero.
+    OmitZero,
+    /// Written exactly when given.
+    AsGiven,
+    /// Always written; its zero value when not given.
+    Always,
+    /// Always written; null when not given.
+    AlwaysOrNull,
+}
+
+/// One field of an object.
+#[derive(Debug, Clone)]
+pub struct Field {
+    pub name: Box<str>,
+    pub shape: Shape,
+    /// How a strategic merge patch treats it.
+    pub patch: Patch,
+    pub(crate) emission: Emission,
+}
+
+/// An object with known fields.
+#[derive(Debug, Clone, Default)]
+pub struct Definition {
+    /// In the order of their names.
+    fields: Vec<Field>,
+}
+
+impl Definition {
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.position(name).map(|position| &self.fields[position])
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()
+    }
+}
+
+/// The type of a whole object.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    definitions: Arc<[Definition]>,
+    root: usize,
+}
+
+impl Schema {
+    pub fn definition(&self) -> &Definition {
+        &self.definitions[self.root]
+    }
+
+    /// The schema of a field's (or of its elements') objects, if objects with known fields they are.
+    pub fn of_objects_in(&self, field: &Field) -> Option<Schema> {
+        let shape = match &field.shape {
+            Shape::List(list) => &list.element,
+            Shape::Map(values) => values,
+            other => other,
+        };
+        match shape {
+            Shape::Object(root) => Some(Schema { definitions: Arc::clone(&self.definitions), root: *root }),
+            _ => None,
+        }
+    }
+}
+
+impl Shape {
+    /// The value that stands for nothing: what Go's zero value of this type is written as.
+    fn zero(&self, definitions: &[Definition]) -> Value {
+        match self {
+            Shape::Boolean => json!(false),
+            Shape::Int32 | Shape::Int64 | Shape::Number | Shape::IntOrString => json!(0),
+            Shape::String => json!(""),
+            Shape::Quantity => json!("0"),
+            Shape::Any | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::List(_) | Shape::Map(_) => Value::Null,
+            Shape::Object(index) => {
+                let mut object = Map::new();
+                for field in &definitions[*index].fields {
+                    field.finish(None, &mut object, definitions);
+                }
+                Value::Object(object)
+            }
+        }
+    }
+}
+
+impl Field {
+    /// Writes the field into its object, or leaves it out.
+    fn finish(&self, value: Option<Value>, object: &mut Map<String, Value>, definitions: &[Definition]) {
+        let value = value.filter(|value| !value.is_null());
+        let written = match (self.emission, value) {
+            (Emission::OmitZero | Emission::AsGiven, None) => return,
+            (Emission::OmitZero, Some(value)) if is_zero(&value) => return,
+            (Emission::Always, None) => self.shape.zero(definitions),
+            (Emission::AlwaysOrNull, None) => Value::Null,
+            // A list that is always written is null when it is empty: stored objects do not tell the two apart.
+            (Emission::Always, Some(Value::Array(items))) if items.is_empty() => Value::Null,
+            (_, Some(value)) => value,
+        };
+        object.insert(self.name.to_string(), written);
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+    }
+}
