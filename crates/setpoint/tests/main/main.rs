@@ -2,6 +2,7 @@
 
 mod crash;
 mod fuzz;
+mod kubectl;
 
 /// The binary under test.
 const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
