@@ -2,7 +2,10 @@
 
 mod crash;
 mod fuzz;
+mod kube_rs;
 mod kubectl;
+mod python;
+mod tidy;
 
 /// The binary under test.
 const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
