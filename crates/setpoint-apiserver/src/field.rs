@@ -238,7 +238,9 @@ impl Errors {
         self.push(Fault::TypeInvalid, path, with_detail(&format!("Invalid value: {}", value.into()), detail));
     }
 
-    fn push(&mut self, fault: Fault, path: &Path<'_>, message: String) {
+    /// For a message that cannot be said with the methods above, such as one that shows an object in the order in which
+    /// Kubernetes declares its fields.
+    pub fn push(&mut self, fault: Fault, path: &Path<'_>, message: String) {
         self.0.push(FieldError { fault, field: path.to_string(), message });
     }
 }

@@ -25,6 +25,18 @@ pub struct Patch {
     pub retain_keys: bool,
 }
 
+impl Patch {
+    /// What Kubernetes' schemas call it; none for the common case.
+    pub fn strategy(self) -> Option<&'static str> {
+        match (self.merge, self.retain_keys) {
+            (false, false) => None,
+            (true, false) => Some("merge"),
+            (false, true) => Some("retainKeys"),
+            (true, true) => Some("merge,retainKeys"),
+        }
+    }
+}
+
 /// What is particular to one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fact {

@@ -1,7 +1,30 @@
 //! An ordered, revisioned key-value store with durable group commit and lossless watches.
+//!
+//! - [`store`]: the contract, which is all that users of a store need to read
+//! - [`MemoryStore`] and [`EmbeddedStore`]: its implementations
+//! - [`conformance`]: what every implementation must pass
+//!
+//! Within: `state` is the truth in memory, with its `history`; `committer` is the one thread that changes it, after an
+//! `engine` has made the change durable; `watching` brings every event to whom it concerns; `resident` puts them
+//! together.
 
+mod committer;
+pub mod conformance;
+mod embedded;
+mod engine;
+mod history;
+mod memory;
+mod options;
+mod record;
+mod resident;
+mod scope;
+mod state;
 pub mod store;
+mod watching;
 
+pub use embedded::{EmbeddedStore, OpenError};
+pub use memory::MemoryStore;
+pub use options::Options;
 pub use store::{
     Answer, At, Commit, Committed, Entry, Error, Event, Expected, Page, Range, Result, Revision, Snapshot, Statistics,
     Store, Watch,

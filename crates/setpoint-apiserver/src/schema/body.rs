@@ -43,22 +43,16 @@ impl<'b> Body<'b> {
 
     /// Reads only what the object says it is.
     pub fn type_meta(&self) -> Result<TypeMeta, DecodeError> {
-        let syntax = |error: &dyn fmt::Display| DecodeError::Syntax(error.to_string());
-        match self.format {
-            Format::Json => serde_json::from_slice(self.bytes).map_err(|error| syntax(&error)),
-            Format::Yaml => {
-                let read =
-                    serde_saphyr::with_deserializer_from_slice_with_options(self.bytes, yaml_options(), |source| {
-                        TypeMeta::deserialize(source)
-                    });
-                read.map_err(|error| syntax(&error.without_snippet()))
-            }
-        }
+        let read = match self.format {
+            Format::Json => serde_json::from_slice(self.bytes).map_err(json_error),
+            Format::Yaml => from_yaml(self.bytes, |source| TypeMeta::deserialize(source)),
+        };
+        read.map_err(DecodeError::Syntax)
     }
 
     /// Reads an object of this schema.
     pub fn decode(&self, schema: &Schema) -> Result<Decoded, DecodeError> {
-        walk(&schema.definitions, &Shape::Object(schema.root), |seed| self.read(seed))
+        walk(&schema.definitions, &schema.root, |seed| self.read(seed))
     }
 
     /// Reads any value, such as a patch.
@@ -71,17 +65,23 @@ impl<'b> Body<'b> {
             Format::Json => {
                 let mut source = serde_json::Deserializer::from_slice(self.bytes);
                 let value = seed.deserialize(&mut source);
-                value.and_then(|value| source.end().map(|()| value)).map_err(|error| error.to_string())
+                value.and_then(|value| source.end().map(|()| value)).map_err(json_error)
             }
-            Format::Yaml => {
-                let read =
-                    serde_saphyr::with_deserializer_from_slice_with_options(self.bytes, yaml_options(), |source| {
-                        seed.deserialize(source)
-                    });
-                read.map_err(|error| error.without_snippet().to_string())
-            }
+            Format::Yaml => from_yaml(self.bytes, |source| seed.deserialize(source)),
         }
     }
+}
+
+fn json_error(error: serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
+}
+
+fn from_yaml<T, F>(bytes: &[u8], read: F) -> Result<T, String>
+where
+    F: for<'de, 'e> FnOnce(serde_saphyr::Deserializer<'de, 'e>) -> Result<T, serde_saphyr::Error>,
+{
+    let value = serde_saphyr::with_deserializer_from_slice_with_options(bytes, yaml_options(), read);
+    value.map_err(|error| error.without_snippet().to_string())
 }
 
 /// What an anchor holds is kept in memory once for every alias, so both are few.

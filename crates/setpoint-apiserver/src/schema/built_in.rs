@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::{Definition, Schema, compile};
+use super::{Definition, Schema, Shape, compile};
 
 /// Every type of the built-in kinds, by name.
 #[derive(Debug, Clone)]
@@ -26,13 +26,18 @@ impl Schemas {
 
     /// The schema of a type, by its full name such as `io.k8s.api.core.v1.Pod`.
     pub fn get(&self, name: &str) -> Option<Schema> {
-        let root = *self.names.get(name)?;
+        let root = Shape::Object(*self.names.get(name)?);
         Some(Schema { definitions: Arc::clone(&self.definitions), root })
+    }
+
+    /// The full names of all types.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| &**name)
     }
 }
 
 /// All definitions as JSON Schema, descriptions included. Large: for those who use it up.
-pub(super) fn definitions_as_json() -> Map<String, Value> {
+pub(crate) fn definitions_as_json() -> Map<String, Value> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let all: &[fn(&mut SchemaGenerator)] = &[
         add::<apps::v1::ControllerRevision>,

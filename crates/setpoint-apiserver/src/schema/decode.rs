@@ -43,7 +43,7 @@ pub enum DecodeError {
 impl Schema {
     /// Checks and prunes a value that is already parsed, such as a patched object.
     pub fn decode(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        walk(&self.definitions, &Shape::Object(self.root), |seed| seed.deserialize(value))
+        walk(&self.definitions, &self.root, |seed| seed.deserialize(value))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::schema_facts::Patch;
 
 pub use body::{Body, Format, TypeMeta};
 pub use built_in::Schemas;
+pub(crate) use built_in::definitions_as_json;
 pub use decode::{DecodeError, Decoded, MAX_DEPTH};
 
 /// The type of a JSON value.
@@ -95,10 +96,6 @@ pub struct Definition {
 }
 
 impl Definition {
-    pub fn field(&self, name: &str) -> Option<&Field> {
-        self.position(name).map(|position| &self.fields[position])
-    }
-
     fn position(&self, name: &str) -> Option<usize> {
         self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()
     }
@@ -108,24 +105,59 @@ impl Definition {
 #[derive(Debug, Clone)]
 pub struct Schema {
     definitions: Arc<[Definition]>,
-    root: usize,
+    root: Shape,
 }
 
 impl Schema {
-    pub fn definition(&self) -> &Definition {
-        &self.definitions[self.root]
+    pub fn root(&self) -> Type<'_> {
+        Type { definitions: &self.definitions, shape: &self.root }
+    }
+}
+
+/// The type of one value within an object, for those who walk along it.
+#[derive(Debug, Clone, Copy)]
+pub struct Type<'s> {
+    definitions: &'s [Definition],
+    shape: &'s Shape,
+}
+
+impl<'s> Type<'s> {
+    /// The type of a value of which nothing is known.
+    pub const ANY: Type<'static> = Type { definitions: &[], shape: &Shape::Any };
+
+    pub fn shape(self) -> &'s Shape {
+        self.shape
     }
 
-    /// The schema of a field's (or of its elements') objects, if objects with known fields they are.
-    pub fn of_objects_in(&self, field: &Field) -> Option<Schema> {
-        let shape = match &field.shape {
-            Shape::List(list) => &list.element,
-            Shape::Map(values) => values,
-            other => other,
+    /// The field of this name, if it is an object with known fields.
+    pub fn field(self, name: &str) -> Option<&'s Field> {
+        let Shape::Object(index) = self.shape else { return None };
+        let definition = &self.definitions[*index];
+        definition.position(name).map(|position| &definition.fields[position])
+    }
+
+    /// All its fields, in the order of their names; none if it is no object with known fields.
+    pub fn fields(self) -> &'s [Field] {
+        match self.shape {
+            Shape::Object(index) => &self.definitions[*index].fields,
+            _ => &[],
+        }
+    }
+
+    /// The type of what stands under a key, be it a field's name or the key of a map.
+    pub fn entry(self, key: &str) -> Type<'s> {
+        let shape = match self.shape {
+            Shape::Map(values) => Some(&**values),
+            _ => self.field(key).map(|field| &field.shape),
         };
-        match shape {
-            Shape::Object(root) => Some(Schema { definitions: Arc::clone(&self.definitions), root: *root }),
-            _ => None,
+        shape.map_or(Type::ANY, |shape| Type { shape, ..self })
+    }
+
+    /// The type of a list's elements.
+    pub fn element(self) -> Type<'s> {
+        match self.shape {
+            Shape::List(list) => Type { shape: &list.element, ..self },
+            _ => Type::ANY,
         }
     }
 }

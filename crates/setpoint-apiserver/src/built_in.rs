@@ -1,0 +1,115 @@
+//! The kinds that are served from the start.
+
+use std::sync::Arc;
+
+use crate::kind::Behaviour;
+use crate::kinds;
+use crate::registry::{Registry, Resource, Rules, Subresource};
+use crate::schema::Schemas;
+
+/// All built-in resources.
+pub fn registry() -> Registry {
+    use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status};
+    let schemas = Schemas::built_in();
+    let new = |group: &'static str, version: &'static str, kind: &'static str, behaviour: Arc<dyn Behaviour>| {
+        let package = group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+        let name = format!("io.k8s.api.{package}.{version}.{kind}");
+        let schema = schemas.get(&name).unwrap_or_else(|| panic!("{name} is among the built-in schemas"));
+        Resource::new(group, version, kind, behaviour, schema)
+    };
+    let core = |kind: &'static str, short_name: &'static str, behaviour: Arc<dyn Behaviour>| {
+        let mut resource = new("", "v1", kind, behaviour);
+        resource.short_names.push(short_name.into());
+        resource
+    };
+    let mut registry = Registry::default();
+
+    registry.add(core("ConfigMap", "cm", Arc::new(kinds::config_map::ConfigMap)));
+    registry.add(Resource {
+        plural: "endpoints".into(),
+        singular: "endpoints".into(),
+        ..core("Endpoints", "ep", Arc::new(kinds::endpoints::Endpoints))
+    });
+    registry.add(core("Event", "ev", Arc::new(kinds::event::Event)));
+    registry.add(Resource {
+        namespaced: false,
+        subresources: vec![Finalize, Status],
+        rules: Rules { keeps_collection: true, returns_deleted: true, ..Rules::default() },
+        ..core("Namespace", "ns", Arc::new(kinds::namespace::Namespace))
+    });
+    registry.add(Resource {
+        namespaced: false,
+        subresources: vec![Status],
+        ..core("Node", "no", Arc::new(kinds::node::Node))
+    });
+    registry.add(Resource {
+        categories: vec!["all".into()],
+        subresources: vec![Binding, EphemeralContainers, Eviction, Status],
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..core("Pod", "po", Arc::new(kinds::pod::Pod))
+    });
+    registry.add(new("", "v1", "Secret", Arc::new(kinds::secret::Secret)));
+    registry.add(Resource {
+        categories: vec!["all".into()],
+        subresources: vec![Status],
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..core("Service", "svc", Arc::new(kinds::service::Service))
+    });
+    registry.add(Resource {
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..core("ServiceAccount", "sa", Arc::new(kinds::service_account::ServiceAccount))
+    });
+
+    registry.add(new("apps", "v1", "ControllerRevision", Arc::new(kinds::controller_revision::ControllerRevision)));
+    registry.add(Resource {
+        short_names: vec!["deploy".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Scale, Status],
+        ..new("apps", "v1", "Deployment", Arc::new(kinds::deployment::Deployment))
+    });
+    registry.add(Resource {
+        short_names: vec!["rs".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Scale, Status],
+        ..new("apps", "v1", "ReplicaSet", Arc::new(kinds::replica_set::ReplicaSet))
+    });
+    registry.add(Resource {
+        categories: vec!["all".into()],
+        subresources: vec![Status],
+        rules: Rules { orphans_by_default: true, ..Rules::default() },
+        ..new("batch", "v1", "Job", Arc::new(kinds::job::Job))
+    });
+    registry.add(Resource {
+        rules: Rules { creates_on_update: true, needs_revision: true, ..Rules::default() },
+        ..new("coordination.k8s.io", "v1", "Lease", Arc::new(kinds::lease::Lease))
+    });
+    registry.add(new("discovery.k8s.io", "v1", "EndpointSlice", Arc::new(kinds::endpoint_slice::EndpointSlice)));
+    registry.add(Resource {
+        short_names: vec!["ev".into()],
+        stored_in: Some("".into()),
+        ..new("events.k8s.io", "v1", "Event", Arc::new(kinds::event::EventsEvent))
+    });
+    registry
+}
+
+/// The shape that all scalable kinds share. It is not served by itself.
+pub fn scale() -> Resource {
+    let schema = Schemas::built_in().get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
+    Resource::new("autoscaling", "v1", "Scale", Arc::new(kinds::scale::Scale), schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_column_first_and_as_many_cells_as_columns() {
+        let now = "2030-01-01T00:00:00Z".parse().expect("a time");
+        for resource in registry().resources() {
+            let columns = resource.behaviour.columns();
+            assert_eq!(columns.first().map(|column| column.format), Some("name"), "{}", resource.kind);
+            let empty = serde_json::json!({"metadata": {"name": "a"}});
+            assert_eq!(resource.behaviour.cells(&empty, now).len(), columns.len(), "{}", resource.kind);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The store's guarantees, for each implementation.
+
+mod embedded;
+mod memory;
+mod model;
+mod subjects;
