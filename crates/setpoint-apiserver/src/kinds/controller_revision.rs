@@ -82,7 +82,11 @@ mod tests {
         let rows = [
             ("good", json!({"data": {}, "revision": 1}), vec![]),
             ("no data", json!({"revision": 1}), vec!["data: Required value: data is mandatory"]),
-            ("other data", json!({"data": [], "revision": 1}), vec!["data: Required value: data must be a valid JSON object"]),
+            (
+                "other data",
+                json!({"data": [], "revision": 1}),
+                vec!["data: Required value: data must be a valid JSON object"],
+            ),
             (
                 "a negative revision",
                 json!({"data": {}, "revision": -1}),

@@ -75,7 +75,12 @@ fn validate_conditions(status: Node<'_, '_>, before: &Value, errors: &mut Errors
     }
     let met = "SuccessCriteriaMet";
     if has("Complete") && !has(met) && (moved("Complete") || moved(met)) {
-        reject(&path, status, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition", errors);
+        reject(
+            &path,
+            status,
+            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+            errors,
+        );
     }
     if has(met) && has("Failed") {
         reject(&path, status, "cannot set SuccessCriteriaMet=True and Failed=true conditions", errors);
@@ -92,8 +97,7 @@ fn reject(path: &Path<'_>, status: Node<'_, '_>, detail: &str, errors: &mut Erro
 fn validate_times(status: Node<'_, '_>, before: &Value, errors: &mut Errors) {
     let completion = status.field("completionTime");
     let complete = has_condition(status.value, "Complete");
-    let moved =
-        complete != has_condition(before, "Complete") || changed(status.value, before, "completionTime");
+    let moved = complete != has_condition(before, "Complete") || changed(status.value, before, "completionTime");
     if moved && completion.is_set() && !complete {
         let detail = "cannot set completionTime when there is no Complete=True condition";
         errors.invalid(&completion.path, completion.value.clone(), detail);
@@ -215,10 +219,20 @@ mod tests {
             ("started", json!({}), json!({"startTime": start, "active": 1, "ready": 1}), vec![]),
             ("done", json!({"startTime": start}), complete.clone(), vec![]),
             ("done, yet running", json!({"startTime": start}), active, vec!["status.active"]),
-            ("ended before it began", json!({}), json!({"startTime": end, "completionTime": start, "conditions": done}), vec!["status.completionTime"]),
+            (
+                "ended before it began",
+                json!({}),
+                json!({"startTime": end, "completionTime": start, "conditions": done}),
+                vec!["status.completionTime"],
+            ),
             ("more ready than there are", json!({}), json!({"ready": 2, "active": 1}), vec!["status.ready"]),
             ("fewer failures", json!({"failed": 2}), json!({"failed": 1}), vec!["status.failed"]),
-            ("undone", complete, json!({"startTime": start, "succeeded": 1}), vec!["status.conditions", "status.conditions"]),
+            (
+                "undone",
+                complete,
+                json!({"startTime": start, "succeeded": 1}),
+                vec!["status.conditions", "status.conditions"],
+            ),
         ];
         for (name, before, status, expected) in rows {
             let spec = json!({"completions": 1, "completionMode": "NonIndexed"});

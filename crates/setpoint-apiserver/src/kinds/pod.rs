@@ -177,7 +177,7 @@ fn tolerate_nodes_for_a_while(spec: &mut Value) {
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
             let says = |field: &str| toleration[field].as_str().unwrap_or_default();
-            matches!(says("key"), "" ) && says("operator") == "Exists" && matches!(says("effect"), "" | "NoExecute")
+            matches!(says("key"), "") && says("operator") == "Exists" && matches!(says("effect"), "" | "NoExecute")
                 || says("key") == taint && matches!(says("effect"), "" | "NoExecute")
         };
         let listed = spec["tolerations"].as_array().is_some_and(|list| list.iter().any(tolerates));
@@ -241,7 +241,10 @@ mod tests {
     fn a_new_pod_is_pending() {
         let pod = created(json!({"containers": [{"name": "c", "image": "nginx"}]}));
         assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
-        assert_eq!((&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
+        assert_eq!(
+            (&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]),
+            (&json!(0), &json!("PreemptLowerPriority"))
+        );
     }
 
     #[test]
@@ -294,7 +297,8 @@ mod tests {
     #[test]
     fn only_ephemeral_containers_change_through_their_subresource() {
         let old = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-        let mut new = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "m", "ephemeralContainers": [{"name": "d"}]}});
+        let mut new =
+            json!({"metadata": {"name": "a"}, "spec": {"nodeName": "m", "ephemeralContainers": [{"name": "d"}]}});
         Pod.prepare_update(&mut new, &old, EPHEMERAL_CONTAINERS);
         assert_eq!(new["spec"], json!({"nodeName": "n", "ephemeralContainers": [{"name": "d"}]}));
         assert_eq!(new["status"], old["status"]);

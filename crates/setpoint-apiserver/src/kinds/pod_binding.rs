@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn only_a_pod_that_may_run_gets_time_to_end() {
-        let bound = json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
+        let bound =
+            json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
         let rows = [
             ("its own time", bound.clone(), None, 30),
             ("the time asked for", bound.clone(), Some(3), 3),

@@ -47,8 +47,10 @@ mod tests {
             (
                 "a number of one's own",
                 json!({"priority": 7}),
-                Err("the integer value of priority (7) must not be provided in pod spec; priority admission controller \
-                     computed 0 from the given PriorityClass name"),
+                Err(
+                    "the integer value of priority (7) must not be provided in pod spec; priority admission controller \
+                     computed 0 from the given PriorityClass name",
+                ),
             ),
         ];
         for (name, spec, expected) in rows {

@@ -217,10 +217,23 @@ mod tests {
     fn statuses_are_checked() {
         let ended = |code: i64| json!([{"name": "c", "state": {"terminated": {"exitCode": code}}}]);
         let running = json!([{"name": "c", "state": {"running": {}}}]);
-        let back = vec!["status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"];
+        let back =
+            vec!["status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"];
         let rows = [
-            ("a failed container starts again", "OnFailure", json!({"containerStatuses": ended(1)}), running.clone(), vec![]),
-            ("a finished one does not", "OnFailure", json!({"containerStatuses": ended(0)}), running.clone(), back.clone()),
+            (
+                "a failed container starts again",
+                "OnFailure",
+                json!({"containerStatuses": ended(1)}),
+                running.clone(),
+                vec![],
+            ),
+            (
+                "a finished one does not",
+                "OnFailure",
+                json!({"containerStatuses": ended(0)}),
+                running.clone(),
+                back.clone(),
+            ),
             ("unless it always runs", "Always", json!({"containerStatuses": ended(0)}), running.clone(), vec![]),
             ("or never", "Never", json!({"containerStatuses": ended(1)}), running, back),
         ];
@@ -241,9 +254,7 @@ mod tests {
             (
                 "no number",
                 json!({DELETION_COST: "+1"}),
-                vec![
-                    "at[controller.kubernetes.io/pod-deletion-cost]: Invalid value: \"+1\": must be a 32bit integer",
-                ],
+                vec!["at[controller.kubernetes.io/pod-deletion-cost]: Invalid value: \"+1\": must be a 32bit integer"],
             ),
             (
                 "a mirror without a node",

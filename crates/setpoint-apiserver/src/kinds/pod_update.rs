@@ -213,12 +213,16 @@ mod tests {
             (
                 "a toleration gone",
                 |spec| spec["tolerations"] = json!([]),
-                vec!["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"],
+                vec![
+                    "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+                ],
             ),
             (
                 "a new gate",
                 |spec| spec["schedulingGates"] = json!([{"name": "g"}, {"name": "h"}]),
-                vec!["spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'"],
+                vec![
+                    "spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'",
+                ],
             ),
             (
                 "a container more",

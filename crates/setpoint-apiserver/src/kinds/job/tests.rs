@@ -150,12 +150,7 @@ fn a_job_in_a_table() {
     let rows = [
         ("new", json!({"completions": 3}), json!({}), ["Running", "0/3", ""]),
         ("a queue", json!({"parallelism": 4}), json!({"succeeded": 2}), ["Running", "2/1 of 4", ""]),
-        (
-            "running",
-            json!({"completions": 1}),
-            json!({"startTime": "2030-01-01T00:09:00Z"}),
-            ["Running", "0/1", "60s"],
-        ),
+        ("running", json!({"completions": 1}), json!({"startTime": "2030-01-01T00:09:00Z"}), ["Running", "0/1", "60s"]),
         (
             "complete",
             json!({"completions": 1}),

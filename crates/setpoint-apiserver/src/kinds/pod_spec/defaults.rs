@@ -184,7 +184,8 @@ fn image_tag(image: &str) -> Option<&str> {
         Some((last, tag)) => (last, Some(tag)),
         None => (&name[path_start..], None),
     };
-    let well_formed = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b));
+    let well_formed =
+        |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b));
     if last.is_empty() || !well_formed(last) {
         return None;
     }
@@ -284,7 +285,12 @@ mod tests {
             ("a probe", json!({"livenessProbe": {}}), "/livenessProbe/failureThreshold", json!(3)),
             ("an HTTP probe", json!({"startupProbe": {"httpGet": {}}}), "/startupProbe/httpGet/scheme", json!("HTTP")),
             ("a gRPC probe", json!({"readinessProbe": {"grpc": {}}}), "/readinessProbe/grpc/service", json!("")),
-            ("an HTTP hook", json!({"lifecycle": {"preStop": {"httpGet": {}}}}), "/lifecycle/preStop/httpGet/path", json!("/")),
+            (
+                "an HTTP hook",
+                json!({"lifecycle": {"preStop": {"httpGet": {}}}}),
+                "/lifecycle/preStop/httpGet/path",
+                json!("/"),
+            ),
             (
                 "a field reference",
                 json!({"env": [{"valueFrom": {"fieldRef": {}}}]}),

@@ -44,8 +44,8 @@ fn validate_lifecycle(lifecycle: Node<'_, '_>, surroundings: &Surroundings<'_>, 
 fn linux_signals() -> Vec<String> {
     const NAMED: [&str; 36] = [
         "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL", "PIPE", "POLL",
-        "PROF", "PWR", "QUIT", "RTMAX", "RTMIN", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU",
-        "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ",
+        "PROF", "PWR", "QUIT", "RTMAX", "RTMIN", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN",
+        "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ",
     ];
     let named = NAMED.iter().map(|name| format!("SIG{name}"));
     let above = (1..=15).map(|offset| format!("SIGRTMIN+{offset}"));

@@ -45,7 +45,8 @@ fn validate_details(mount: Node<'_, '_>, mounts: Node<'_, '_>, privileged: bool,
         }
         descending_path(expression.str(), &mounts.path.field("subPathExpr"), errors);
     }
-    let propagation = Node { value: mount.field("mountPropagation").value, path: mounts.path.field("mountPropagation") };
+    let propagation =
+        Node { value: mount.field("mountPropagation").value, path: mounts.path.field("mountPropagation") };
     one_of_if_set(propagation, &["Bidirectional", "HostToContainer", "None"], errors);
     if propagation.str() == "Bidirectional" && !privileged {
         let detail = "Bidirectional mount propagation is available only to privileged containers";

@@ -104,13 +104,7 @@ pub(super) fn validate(projected: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// No two files of one volume may have the same path.
-fn claim_path<'v>(
-    file: &'v str,
-    shown: &str,
-    paths: &mut BTreeSet<&'v str>,
-    path: &Path<'_>,
-    errors: &mut Errors,
-) {
+fn claim_path<'v>(file: &'v str, shown: &str, paths: &mut BTreeSet<&'v str>, path: &Path<'_>, errors: &mut Errors) {
     if !file.is_empty() && !paths.insert(file) {
         errors.invalid(path, shown, "conflicting duplicate paths");
     }

@@ -76,8 +76,10 @@ pub(super) fn validate_pod_level(spec: Node<'_, '_>, surroundings: &Surroundings
                 continue;
             };
             if own > whole {
-                let (containers, detail) =
-                    (resources.path.field("containers"), format!("must be less than or equal to pod limits of {whole}"));
+                let (containers, detail) = (
+                    resources.path.field("containers"),
+                    format!("must be less than or equal to pod limits of {whole}"),
+                );
                 errors.invalid(&containers.index(index).key(name).field("limits"), own.to_string(), &detail);
             }
         }
@@ -164,9 +166,7 @@ fn is_native(name: &str) -> bool {
 
 /// Whether a resource is one that somebody added, such as `example.com/gpu`. Those come in whole pieces.
 fn is_extended(name: &str) -> bool {
-    !is_native(name)
-        && !name.starts_with("requests.")
-        && names::qualified_name(&format!("requests.{name}")).is_empty()
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 fn resource_name(name: &str, path: &Path<'_>, errors: &mut Errors) {

@@ -115,7 +115,11 @@ fn sysctl_namespace(name: &str) -> Option<&'static str> {
     let name = name.replace('/', ".");
     if name.starts_with("net.") {
         Some("net")
-    } else if name.starts_with("kernel.shm") || name.starts_with("kernel.msg") || name.starts_with("fs.mqueue.") || name == "kernel.sem" {
+    } else if name.starts_with("kernel.shm")
+        || name.starts_with("kernel.msg")
+        || name.starts_with("fs.mqueue.")
+        || name == "kernel.sem"
+    {
         Some("ipc")
     } else {
         None
@@ -170,11 +174,7 @@ fn validate_app_armor(profile: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// Seccomp profiles once were annotations. Where a pod has both, they must agree.
-pub fn validate_seccomp_annotations(
-    annotations: &Value,
-    spec: Node<'_, '_>,
-    errors: &mut Errors,
-) {
+pub fn validate_seccomp_annotations(annotations: &Value, spec: Node<'_, '_>, errors: &mut Errors) {
     let mut compare = |annotation: &Value, profile: Node<'_, '_>| {
         let (Some(annotation), true) = (annotation.as_str(), profile.is_set()) else { return };
         let (sort, local) = (profile.field("type"), profile.field("localhostProfile"));

@@ -245,7 +245,8 @@ fn validate_rest(sort: &str, source: Node<'_, '_>, errors: &mut Errors) {
         let detail = "must specify either targetWWNs or wwids, but not both";
         errors.required(&source.path.field("targetWWNs"), detail);
     }
-    if sort == "flocker" && source.field("datasetName").str().is_empty() && source.field("datasetUUID").str().is_empty() {
+    if sort == "flocker" && source.field("datasetName").str().is_empty() && source.field("datasetUUID").str().is_empty()
+    {
         errors.required(&source.path, "one of datasetName and datasetUUID is required");
     }
 }
