@@ -91,6 +91,11 @@ impl Behaviour for Deployment {
         true
     }
 
+    /// Annotations count too: they are handed down to the ReplicaSets.
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+        object["spec"] != old["spec"] || object["metadata"].get("annotations") != old["metadata"].get("annotations")
+    }
+
     fn columns(&self) -> &[Column] {
         &COLUMNS
     }

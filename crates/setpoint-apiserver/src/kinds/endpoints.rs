@@ -21,6 +21,10 @@ pub(super) const SHOWN: usize = 3;
 pub struct Endpoints;
 
 impl Behaviour for Endpoints {
+    fn deprecation(&self) -> Option<&'static str> {
+        Some(DEPRECATION)
+    }
+
     fn default(&self, object: &mut Value) {
         for subset in defaults::items(object, "subsets") {
             for port in defaults::items(subset, "ports") {

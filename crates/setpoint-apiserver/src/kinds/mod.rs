@@ -1,25 +1,19 @@
-//! The kinds this server knows by itself, one file each.
+//! The kinds this server knows by itself: one file each, and what several of them share.
 
 pub mod config_map;
+pub mod controller_revision;
 mod defaults;
+pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
-pub mod lease;
-pub mod namespace;
-pub mod node;
-pub mod scale;
-pub mod secret;
-pub mod service_account;
-mod shown;
-//! The built-in kinds: one file each, and what several of them share.
-
-pub mod controller_revision;
-pub mod deployment;
 pub mod immutable;
 pub mod job;
 pub mod job_policy;
 pub mod job_status;
+pub mod lease;
+pub mod namespace;
+pub mod node;
 pub mod pod;
 pub mod pod_binding;
 pub mod pod_columns;
@@ -30,3 +24,7 @@ pub mod pod_template;
 pub mod pod_update;
 pub mod replica_set;
 pub mod scale;
+pub mod secret;
+pub mod service;
+pub mod service_account;
+mod shown;
