@@ -1,6 +1,7 @@
 //! Following a collection: every change after a revision, in order, once.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use futures::stream;
 use serde_json::json;
 use setpoint_store::{At, Event, Range, Revision, Watch};
-use tokio::time::{Instant, Interval};
+use tokio::time::{Instant, Interval, Sleep};
 
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
@@ -21,8 +22,8 @@ use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 
-/// Watches end by themselves after half an hour or more, so that clients spread over servers again.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
+/// A watch whose client names no end gets one between half an hour and an hour, so that not all come back at once.
+const LONGEST_S: std::ops::Range<u64> = 30 * 60..60 * 60;
 /// How often a client is told that nothing concerned it, so that it can resume from there.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 /// Events that are ready are sent together up to about this size.
@@ -49,7 +50,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
         Err(failure) => return Err(failure),
     };
-    let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).map_or(LONGEST, Duration::from_secs);
+    let timeout_s = options.timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
     let follower = Follower {
         resource: call.resource,
         renderer,
@@ -57,7 +59,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         initial: start.initial.into(),
         initial_end: start.announce_end.then_some(start.revision),
         watch: start.watch,
-        deadline: Instant::now() + timeout,
+        deadline: Box::pin(tokio::time::sleep(timeout)),
         bookmarks: options.allow_bookmarks.then(|| {
             let mut interval = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
             interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -130,7 +132,7 @@ struct Follower {
     /// The revision to announce when the initial events are through.
     initial_end: Option<Revision>,
     watch: Box<dyn Watch>,
-    deadline: Instant,
+    deadline: Pin<Box<Sleep>>,
     bookmarks: Option<Interval>,
     stopping: tokio::sync::watch::Receiver<bool>,
     columns_sent: bool,
@@ -194,7 +196,7 @@ impl Follower {
                 Err(setpoint_store::Error::Closed) => Woken::Over,
                 Err(error) => Woken::Failed(error),
             },
-            () = tokio::time::sleep_until(self.deadline) => Woken::Over,
+            () = &mut self.deadline => Woken::Over,
             _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Over,
             _ = bookmark => Woken::Bookmark,
         }
