@@ -10,3 +10,4 @@ pub mod labels;
 pub mod names;
 pub mod object_meta;
 pub mod selector;
+pub mod service_ip;

@@ -10,5 +10,6 @@ pub mod namespace;
 pub mod node;
 pub mod scale;
 pub mod secret;
+pub mod service;
 pub mod service_account;
 mod shown;
