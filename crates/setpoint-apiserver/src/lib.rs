@@ -44,3 +44,4 @@ pub mod write;
 
 pub use authentication::{Authenticator, Identity};
 pub use server::Server;
+pub mod service_ip;
