@@ -49,7 +49,7 @@ fn measure_engine(name: &str, mut write: impl FnMut(std::ops::Range<u64>)) {
             took.push(started.elapsed());
             next += size;
         }
-        println!("{}", row(&format!("{name}, {size} commits"), took));
+        println!("{}", row(&format!("{name}, batch of {size}"), took));
     }
 }
 
@@ -164,6 +164,7 @@ async fn create(store: &dyn Store, count: u64) {
 
 /// The memory of this process, where the system tells it.
 fn resident_mib() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096 >> 20
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    pages * 4096 / (1 << 20)
 }

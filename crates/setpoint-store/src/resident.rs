@@ -206,6 +206,7 @@ impl<E> Drop for Resident<E> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::future::poll_fn;
     use std::sync::mpsc::{Receiver, Sender};
@@ -249,7 +250,8 @@ mod tests {
     /// Lets a commit reach the committer, and not end.
     async fn begin<'a>(store: &'a Resident<Puppet>, key: &str) -> Answer<'a, Committed> {
         let mut commit = store.commit(create(key));
-        poll_fn(|context| Poll::Ready(assert!(commit.as_mut().poll(context).is_pending()))).await;
+        let polled = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
         commit
     }
 

@@ -109,6 +109,35 @@ async fn a_torn_journal_opens() {
     }
 }
 
+/// After a loss of power any page of the last batch may be missing; of an earlier one, none may.
+#[tokio::test]
+async fn a_hole_in_the_journal_is_passed_over_only_in_the_last_batch() {
+    for (name, back, opens) in [("in the last batch", 5_000, true), ("in the one before", 13_000, false)] {
+        let subject = Embedded::new();
+        let store = subject.store();
+        for key in ["/a", "/b", "/c"] {
+            put(&store, key, &[b'x'; 8192], Expected::Absent).await;
+        }
+        drop(store);
+        let journal = newest_journal(subject.folder.path());
+        let mut bytes = fs::read(&journal).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[end - back..end - back + 1000].fill(0);
+        fs::write(&journal, &bytes).unwrap();
+        if opens {
+            let store = subject.store();
+            assert_eq!((store.revision(), store.count("/")), (2, 2), "{name}");
+            assert_eq!(put(&store, "/c", b"again", Expected::Absent).await, 3, "{name}");
+            drop(store);
+            assert_eq!(subject.store().revision(), 3, "{name}");
+        } else {
+            let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+            assert!(matches!(error, OpenError::Engine(_)), "{name}: {error}");
+            assert!(fs::read(&journal).unwrap() == bytes, "{name}: the journal is as it was");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overwriting_does_not_fill_the_disk() {
     let options = Options { history_commits: 1000, ..Options::default() };
