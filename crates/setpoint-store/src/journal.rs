@@ -25,9 +25,7 @@ pub(crate) fn open<E>(folder: &Path, open: impl Fn(&Path) -> Result<E, fjall::Er
     cut_last_byte(&journal)?;
     match open(folder) {
         Ok(engine) => {
-            tracing::warn!(
-                "the last commits before a crash reached the disk in part and were discarded; none of them had been acknowledged"
-            );
+            tracing::warn!("the last batch reached the disk only in part and was discarded");
             fs::remove_file(original)?;
             Ok(engine)
         }

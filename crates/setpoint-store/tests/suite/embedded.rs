@@ -9,7 +9,7 @@ use setpoint_store::{At, Commit, EmbeddedStore, Expected, OpenError, Options, Re
 
 use crate::subjects::Embedded;
 
-setpoint_store::conformance!(durable Embedded::new());
+setpoint_store::conformance_tests!(durable Embedded::new());
 
 async fn put(store: &dyn Store, key: &str, value: &[u8], expected: Expected) -> Revision {
     let value = Some(Bytes::copy_from_slice(value));

@@ -8,7 +8,7 @@ use setpoint_store::{At, Commit, Error, Expected, MemoryStore, Options, Range, R
 
 use crate::subjects::Memory;
 
-setpoint_store::conformance!(Memory);
+setpoint_store::conformance_tests!(Memory);
 
 fn short_history() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Options { history_commits: 4, ..Options::default() }))

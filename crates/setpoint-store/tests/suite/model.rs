@@ -145,7 +145,7 @@ async fn run(subject: &impl Subject, operations: Vec<Operation>, durable: bool) 
                 match (store.watch(SCOPES[scope], after), model.at(after)) {
                     (Ok(mut watch), Ok(_)) => {
                         for expected in model.events(SCOPES[scope], after) {
-                            assert_eq!(told(&*watch.next().await.unwrap()), expected);
+                            assert_eq!(told(&watch.next().await.unwrap()), expected);
                         }
                         assert!(watch.try_next().unwrap().is_none());
                     }
@@ -155,7 +155,7 @@ async fn run(subject: &impl Subject, operations: Vec<Operation>, durable: bool) 
             Operation::Compact { back } => {
                 // The long watch reads first, so that it never lags behind history.
                 for expected in model.events("/", seen) {
-                    assert_eq!(told(&*watch.next().await.unwrap()), expected);
+                    assert_eq!(told(&watch.next().await.unwrap()), expected);
                 }
                 seen = model.newest();
                 let revision = model.newest().saturating_sub(back);
@@ -174,7 +174,7 @@ async fn run(subject: &impl Subject, operations: Vec<Operation>, durable: bool) 
         assert_eq!((store.revision(), store.oldest()), (model.newest(), model.oldest));
     }
     for expected in model.events("/", seen) {
-        assert_eq!(told(&*watch.next().await.unwrap()), expected);
+        assert_eq!(told(&watch.next().await.unwrap()), expected);
     }
     for revision in model.oldest..=model.newest() {
         assert_eq!(read(&*store, "/", revision, 2).await, model.read("/", revision));
