@@ -28,9 +28,13 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         plural: "endpoints".into(),
         singular: "endpoints".into(),
+        rules: Rules { creates_on_update: true, ..Rules::default() },
         ..core("Endpoints", "ep", Arc::new(kinds::endpoints::Endpoints))
     });
-    registry.add(core("Event", "ev", Arc::new(kinds::event::CoreEvent)));
+    registry.add(Resource {
+        rules: Rules { creates_on_update: true, ..Rules::default() },
+        ..core("Event", "ev", Arc::new(kinds::event::CoreEvent))
+    });
     registry.add(Resource {
         namespaced: false,
         subresources: vec![Finalize, Status],
@@ -52,7 +56,7 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         categories: vec!["all".into()],
         subresources: vec![Status],
-        rules: Rules { returns_deleted: true, ..Rules::default() },
+        rules: Rules { creates_on_update: true, returns_deleted: true, ..Rules::default() },
         ..core("Service", "svc", Arc::new(kinds::service::Service))
     });
     registry.add(Resource {
@@ -87,6 +91,7 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         short_names: vec!["ev".into()],
         stored_in: Some("".into()),
+        rules: Rules { creates_on_update: true, ..Rules::default() },
         ..new("events.k8s.io", "v1", "Event", Arc::new(kinds::event::EventsEvent))
     });
     registry
