@@ -55,7 +55,7 @@ fn shrink_to_single_stack(service: &mut Value, old: &Value) {
     }
     for field in ["clusterIPs", "ipFamilies"] {
         if service["spec"][field] == old["spec"][field]
-            && let Value::Array(list) = &mut service["spec"][field]
+            && let Some(Value::Array(list)) = service["spec"].get_mut(field)
         {
             list.truncate(1);
         }
