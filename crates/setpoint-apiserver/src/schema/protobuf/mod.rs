@@ -4,6 +4,8 @@
 //! from a table, the types from the schema; fields that neither knows are skipped. Nothing is left out or filled in
 //! here: the value goes through the same walk as any other.
 
+#[cfg(test)]
+mod encoder;
 mod numbers;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use super::{DecodeError, Definition, MAX_DEPTH, Schema, Shape, TypeMeta};
 use crate::field::Path;
 
 const MAGIC: &[u8] = b"k8s\0";
+const NOT_BUILT_IN: &str = "only objects of built-in types are read as protobuf";
 
 /// Reads what the envelope says is in it.
 pub(super) fn type_meta(body: &[u8]) -> Result<TypeMeta, DecodeError> {
@@ -34,7 +37,7 @@ pub(super) fn value(body: &[u8], schema: &Schema) -> Result<Value, DecodeError> 
     let envelope = Envelope::open(body)?;
     let decoder = Decoder { definitions: &schema.definitions, numbers: Numbers::built_in() };
     let Shape::Object(index) = schema.root else {
-        return Err(Place::BODY.refuse("only objects of built-in types are read as protobuf"));
+        return Err(Place::BODY.refuse(NOT_BUILT_IN));
     };
     let definition = &schema.definitions[index];
     let mut object = Map::new();
@@ -113,7 +116,7 @@ impl Decoder<'_> {
         if place.depth >= MAX_DEPTH {
             return Err(DecodeError::TooDeep { field: place.path.to_string() });
         }
-        let unknown = || place.refuse("only objects of built-in types are read as protobuf");
+        let unknown = || place.refuse(NOT_BUILT_IN);
         let members = self.numbers.members(type_name).ok_or_else(unknown)?;
         for field in Fields::of(message) {
             let (number, content) = field.map_err(|error| place.refuse(error))?;

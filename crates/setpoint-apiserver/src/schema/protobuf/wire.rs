@@ -201,9 +201,11 @@ mod tests {
         Fields::of(message).collect()
     }
 
+    type Row<'b> = (&'b str, &'b [u8], &'b [(u64, Content<'b>)]);
+
     #[test]
     fn fields_are_read_by_wire_type() {
-        let rows: [(&str, &[u8], &[(u64, Content<'_>)]); 8] = [
+        let rows: [Row<'_>; 8] = [
             ("nothing", b"", &[]),
             ("a varint of two bytes", b"\x08\x96\x01", &[(1, Content::Varint(150))]),
             ("minus one", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", &[(1, Content::Varint(u64::MAX))]),
