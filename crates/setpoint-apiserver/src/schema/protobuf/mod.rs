@@ -1,8 +1,8 @@
 //! Bodies in protobuf, which typed clients such as `kubectl create` send: read into the value their JSON would give.
 //!
-//! An envelope says what the object is and holds a message in which fields have numbers instead of names. The names come
-//! from a table, the types from the schema; fields that neither knows are skipped. Nothing is left out or filled in
-//! here: the value goes through the same walk as any other.
+//! An envelope says what the object is and holds a message in which fields have numbers instead of names. The names
+//! come from a table, the types from the schema; fields that neither knows are skipped. Nothing is left out or filled
+//! in here: the value goes through the same walk as any other.
 
 #[cfg(test)]
 mod encoder;

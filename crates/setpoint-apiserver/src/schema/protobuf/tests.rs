@@ -433,7 +433,7 @@ proptest! {
         let mut body = encode(&schema, &json!({
             "metadata": {"name": "p", "creationTimestamp": "2024-01-02T03:04:05Z", "labels": {"a": "b"}},
             "spec": {
-                "containers": [{"name": "c", "livenessProbe": {"grpc": {"port": 1}}, "resources": {"limits": {"cpu": "1"}}}],
+                "containers": [{"livenessProbe": {"grpc": {"port": 1}}, "resources": {"limits": {"cpu": "1"}}}],
                 "securityContext": {"supplementalGroups": [1, 2]},
                 "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
             },
