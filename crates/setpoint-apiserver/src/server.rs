@@ -15,6 +15,7 @@ use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use setpoint_store::Store;
 
 use crate::authentication::{Authenticator, Identity};
@@ -25,8 +26,9 @@ use crate::query::Query;
 use crate::registry::{Lookup, Registry, Resource};
 use crate::request::{self, ResourcePath, Target, Verb};
 use crate::response::{self, Response};
+use crate::schema::Schemas;
 use crate::service_ip::Allocator;
-use crate::{built_in, discovery, health, openapi, verbs};
+use crate::{built_in, discovery, health, negotiate, openapi, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -46,6 +48,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub namespaces: Namespaces,
     pub services: Mutex<Allocator>,
+    pub schemas: Schemas,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
     authenticator: Authenticator,
@@ -66,6 +69,21 @@ pub struct Call {
 }
 
 impl Call {
+    /// Reads the body as a type that is not a resource, such as `DeleteOptions`, by the full name of its schema.
+    pub fn decode(&self, server: &Shared, definition: &str) -> Result<Value> {
+        let kind = definition.rsplit('.').next().unwrap_or_default();
+        let refused = |why: &str| Failure::bad_request(format!("{kind} cannot be handled: {why}"));
+        let body = negotiate::body(&self.headers, &self.body)?;
+        let stated = body.type_meta().map_err(|error| refused(&error.to_string()))?;
+        if !stated.kind.is_empty() && stated.kind != kind {
+            let version = stated.api_version;
+            return Err(refused(&format!("no kind {:?} is registered for version {version:?} here", stated.kind)));
+        }
+        let schema =
+            server.schemas.get(definition).unwrap_or_else(|| panic!("{definition} is among the built-in schemas"));
+        Ok(body.decode(&schema).map_err(|error| refused(&error.to_string()))?.object)
+    }
+
     pub fn namespace(&self) -> Option<&str> {
         self.path.namespace.as_deref()
     }
@@ -81,10 +99,12 @@ impl Server {
     /// Must be called on a tokio runtime.
     pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
         let (namespaces, emptier) = Namespaces::new();
+        let schemas = Schemas::built_in();
         let server = Server(Arc::new(Shared {
             metrics: Metrics::new(),
-            registry: built_in::registry(),
-            scale: built_in::scale(),
+            registry: built_in::registry(&schemas),
+            scale: built_in::scale(&schemas),
+            schemas,
             namespaces,
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
