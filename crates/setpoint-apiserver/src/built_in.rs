@@ -30,7 +30,7 @@ pub fn registry() -> Registry {
         singular: "endpoints".into(),
         ..core("Endpoints", "ep", Arc::new(kinds::endpoints::Endpoints))
     });
-    registry.add(core("Event", "ev", Arc::new(kinds::event::Event)));
+    registry.add(core("Event", "ev", Arc::new(kinds::event::CoreEvent)));
     registry.add(Resource {
         namespaced: false,
         subresources: vec![Finalize, Status],
@@ -94,7 +94,8 @@ pub fn registry() -> Registry {
 
 /// The shape that all scalable kinds share. It is not served by itself.
 pub fn scale() -> Resource {
-    let schema = Schemas::built_in().get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
+    let schema =
+        Schemas::built_in().get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
     Resource::new("autoscaling", "v1", "Scale", Arc::new(kinds::scale::Scale), schema)
 }
 

@@ -50,6 +50,11 @@ pub trait Behaviour: Debug + Send + Sync {
     /// Fills in what the writer left out, as Kubernetes defaults it. Idempotent; runs on every decoded object.
     fn default(&self, _object: &mut Value) {}
 
+    /// Why an object may not be created, other than being invalid: a refusal is a 403 with these words.
+    fn admit(&self, _object: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Sets what a new object starts with, whatever its writer said (an initial status, for example).
     fn prepare_create(&self, _object: &mut Value) {}
 
@@ -78,6 +83,23 @@ pub trait Behaviour: Debug + Send + Sync {
         false
     }
 
+    /// Whether a change counts in `metadata.generation`: by default any change but to metadata and status.
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+        let desired = |object: &Value, other: &Value| {
+            let fields = object.as_object().into_iter().flatten();
+            fields
+                .filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+                .all(|(field, value)| other.get(field) == Some(value))
+        };
+        !(desired(object, old) && desired(old, object))
+    }
+
+    /// How long an object of this kind goes on after its deletion, given what the deletion asked for; `None` for a kind
+    /// that goes at once. A negative answer is not possible.
+    fn grace_period_seconds(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
     /// Remarks for the writer of an object that is accepted (a `Warning` header each).
     fn warnings(&self, _object: Node<'_, '_>, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
@@ -93,7 +115,13 @@ pub trait Behaviour: Debug + Send + Sync {
         &[]
     }
 
-    /// Turns an object as a client sent it into the form it is stored in. Only for a kind served in two shapes.
+    /// What clients of this kind are told whatever they ask, if it is on its way out.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Turns an object as a client sent it into the form it is stored in, which all other methods work on. Only for a
+    /// kind served in two shapes.
     fn to_stored(&self, object: Value) -> Value {
         object
     }

@@ -1,17 +1,47 @@
 //! The Kubernetes API over a Setpoint store.
+//!
+//! A request is read by [`request`], [`query`] and [`negotiate`], answered by one of [`verbs`] and written by [`render`]
+//! and [`response`]. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept
+//! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`] and [`namespaces`] do the I/O.
 
+pub mod authentication;
+pub mod built_in;
 pub mod columns;
+pub mod deletion;
+pub mod discovery;
+pub mod failure;
 pub mod field;
+pub mod filter;
+pub mod health;
 pub mod ip;
 pub mod json_syntax;
 pub mod kind;
 pub mod kinds;
 pub mod labels;
+pub mod listener;
+pub mod metrics;
 pub mod names;
+pub mod namespaces;
+pub mod negotiate;
+pub mod object;
+pub mod object_meta;
 pub mod object_meta;
 pub mod openapi;
 pub mod patch;
 pub mod quantity;
+pub mod query;
+pub mod registry;
+pub mod render;
+pub mod request;
+pub mod response;
 pub mod schema;
 pub mod schema_facts;
 pub mod selector;
+pub mod server;
+pub mod service_ip;
+pub mod verbs;
+pub mod write;
+
+pub use authentication::{Authenticator, Identity};
+pub use server::Server;
+pub mod service_ip;

@@ -62,6 +62,7 @@ impl<E: Engine> Committer<E> {
             };
             if let Err(error) = done {
                 tracing::error!(%error, "the store refuses commits until it is opened again");
+                self.shared.refusing.store(true, Relaxed);
                 self.failure = Some(error);
             }
             if let Some(closing) = closing {
@@ -71,6 +72,7 @@ impl<E: Engine> Committer<E> {
         let Self { engine, requests, shared, .. } = self;
         // The engine lets go of its files before anyone hears that the store is closed.
         drop(engine);
+        shared.refusing.store(true, Relaxed);
         shared.hub.close();
         drop(requests);
         for answer in closing {

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) state: Arc<RwLock<State>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) statistics: Counters,
+    /// Whether commits are refused, because the engine failed or the store was closed.
+    pub(crate) refusing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +58,12 @@ impl<E: Engine> Resident<E> {
     pub(crate) fn start(engine: E, state: State, options: Options) -> std::io::Result<Self> {
         let state = Arc::new(RwLock::new(state));
         let hub = Arc::new(Hub::new(state.clone()));
-        let shared = Arc::new(Shared { state, hub: hub.clone(), statistics: Counters::default() });
+        let shared = Arc::new(Shared {
+            state,
+            hub: hub.clone(),
+            statistics: Counters::default(),
+            refusing: AtomicBool::new(false),
+        });
         let (requests, receiver) = mpsc::channel();
         let committer = Committer::new(receiver, engine, shared.clone(), options);
         let dispatcher = thread::Builder::new().name("store-dispatcher".into()).spawn(move || hub.dispatch())?;
@@ -169,6 +176,10 @@ impl<E: Engine> Store for Resident<E> {
             self.request(Request::Compact { revision, answer })?;
             compacted.await.unwrap_or(Err(Error::Closed))
         })
+    }
+
+    fn is_healthy(&self) -> bool {
+        !self.shared.refusing.load(Relaxed)
     }
 
     fn statistics(&self) -> Statistics {

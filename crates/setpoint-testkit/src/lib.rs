@@ -1,1 +1,23 @@
-//! placeholder
+//! Fixtures for tests and benchmarks: a real server process and the clients that drive it.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`server`] | a `setpoint` process in a folder of its own; start, kill, restart |
+//! | [`kubeconfig`] | where an API server is and how to speak to it |
+//! | [`client`] | one HTTPS connection to an API server, for raw requests and watches |
+//! | [`kubectl`] | the newest kubectl on this machine |
+//! | [`proof`] | how far a long proof goes, and its seed |
+//! | [`wait`] | waiting for a condition with a deadline |
+
+pub mod client;
+pub mod kubeconfig;
+pub mod kubectl;
+pub mod proof;
+pub mod server;
+pub mod wait;
+
+pub use client::{Answer, Client, Lines};
+pub use kubeconfig::Kubeconfig;
+pub use kubectl::Kubectl;
+pub use server::Server;
+pub use wait::wait_for;

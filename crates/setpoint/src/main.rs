@@ -1,1 +1,42 @@
-fn main() {}
+//! `setpoint`: a control plane for deployments in one small binary.
+
+mod data_dir;
+mod kubeconfig;
+mod logging;
+mod pki;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the control plane in this process
+    Up(up::Up),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Up(up) => up.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where a command's error is shown")]
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}

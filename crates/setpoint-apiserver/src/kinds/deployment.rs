@@ -94,6 +94,11 @@ impl Behaviour for Deployment {
         hostname_warnings(object, old)
     }
 
+    /// Annotations count too: they are handed down to the ReplicaSets.
+    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+        object["spec"] != old["spec"] || object["metadata"].get("annotations") != old["metadata"].get("annotations")
+    }
+
     fn columns(&self) -> &[Column] {
         &COLUMNS
     }

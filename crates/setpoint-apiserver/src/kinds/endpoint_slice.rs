@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::defaults;
-use super::endpoints::{first_few, report, validate_protocols};
+use super::endpoints::{first_few, report, validate_app_protocol, validate_protocol};
 use crate::columns;
 use crate::field::{Errors, Node};
 use crate::ip;
@@ -138,7 +138,8 @@ fn validate_shape(object: Node<'_, '_>, errors: &mut Errors) {
             report(name, names::dns1123_label, errors);
         }
         unique(name, &mut seen, errors);
-        validate_protocols(port, errors);
+        validate_protocol(port, errors);
+        validate_app_protocol(port, errors);
     }
 }
 

@@ -13,14 +13,18 @@ use crate::names;
 
 /// The remark that every request for this kind gets.
 pub const DEPRECATION: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 /// How many addresses a cell shows.
-pub(super) const SHOWN: usize = 3;
+const SHOWN: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoints;
 
 impl Behaviour for Endpoints {
+    fn deprecation(&self) -> Option<&'static str> {
+        Some(DEPRECATION)
+    }
+
     fn default(&self, object: &mut Value) {
         for subset in defaults::items(object, "subsets") {
             for port in defaults::items(subset, "ports") {
@@ -90,17 +94,22 @@ fn validate_port(port: Node<'_, '_>, named: bool, errors: &mut Errors) {
     for message in names::port_number(number.i64().unwrap_or_default()) {
         errors.invalid(&number.path, number.i64().unwrap_or_default(), &message);
     }
-    validate_protocols(port, errors);
+    validate_protocol(port, errors);
+    validate_app_protocol(port, errors);
 }
 
-/// Checks the protocol of a port and the one spoken over it.
-pub(super) fn validate_protocols(port: Node<'_, '_>, errors: &mut Errors) {
+/// Checks the protocol of a port.
+pub(super) fn validate_protocol(port: Node<'_, '_>, errors: &mut Errors) {
     let protocol = port.field("protocol");
     match protocol.str() {
         "" => errors.required(&protocol.path, ""),
         known if PROTOCOLS.contains(&known) => {}
         other => errors.unsupported(&protocol.path, other, &PROTOCOLS),
     }
+}
+
+/// Checks the name of what is spoken over a port.
+pub(super) fn validate_app_protocol(port: Node<'_, '_>, errors: &mut Errors) {
     let app_protocol = port.field("appProtocol");
     if app_protocol.is_set() {
         labels::validate_label_key(app_protocol.str(), &app_protocol.path, errors);

@@ -1,4 +1,4 @@
-//! The kinds this server knows by itself, one file each, and what several of them share.
+//! The kinds this server knows by itself: one file each, and what several of them share.
 
 pub mod config_map;
 pub mod controller_revision;
@@ -25,5 +25,6 @@ mod pod_update;
 pub mod replica_set;
 pub mod scale;
 pub mod secret;
+pub mod service;
 pub mod service_account;
 mod shown;

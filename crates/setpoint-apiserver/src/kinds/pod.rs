@@ -8,6 +8,7 @@ use crate::kind::{Behaviour, Column, Part, SelectableField};
 use crate::names;
 
 use super::defaults::{fill, remove, section};
+use super::pod_binding;
 use super::pod_columns;
 use super::pod_priority::priority_of;
 use super::pod_spec::{self, each, fill_pod, fill_pod_spec, quality_of_service, within};
@@ -33,7 +34,6 @@ impl Behaviour for Pod {
 
     fn prepare_create(&self, object: &mut Value) {
         tolerate_nodes_for_a_while(&mut object["spec"]);
-        // A priority that cannot be computed is refused by the server, in other words than a validation error.
         if let Ok(priority) = priority_of(object) {
             fill(&mut object["spec"], "priority", priority.value);
             fill(&mut object["spec"], "preemptionPolicy", priority.preemption_policy);
@@ -110,6 +110,14 @@ impl Behaviour for Pod {
                 pod_update::validate_ephemeral_containers(object.field("spec"), old, errors);
             }
         }
+    }
+
+    fn admit(&self, object: &Value) -> Result<(), String> {
+        priority_of(object).map(|_| ())
+    }
+
+    fn grace_period_seconds(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        Some(pod_binding::grace_period_seconds(object, requested))
     }
 
     fn has_generation(&self) -> bool {

@@ -1,12 +1,28 @@
 //! The `scale` of what runs in several replicas: an `autoscaling/v1` Scale, read from an object and written to it.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
 use crate::field::{Errors, Node};
+use crate::kind::{Behaviour, Column};
 
 use super::defaults::section;
 use super::pod_spec::not_negative;
+
+/// A Scale has no rules beside [`validate_scale`]: it is a view of another object and never stored.
+#[derive(Debug)]
+pub struct Scale;
+
+impl Behaviour for Scale {
+    fn columns(&self) -> &[Column] {
+        &[columns::NAME]
+    }
+
+    fn cells(&self, object: &Value, _: Timestamp) -> Vec<Value> {
+        vec![object["metadata"]["name"].clone()]
+    }
+}
 
 /// The Scale of a Deployment or ReplicaSet.
 pub fn scale_of(object: &Value) -> Value {

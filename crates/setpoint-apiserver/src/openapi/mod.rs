@@ -3,6 +3,7 @@
 //! There is one document for each group and version. It is made when it is asked for, and follows from the resources it
 //! describes; so does its hash, which needs no document.
 
+mod answer;
 mod components;
 mod operations;
 mod parameters;
@@ -12,6 +13,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+
+pub use answer::{answer_document, answer_index};
 
 /// A group, a version and a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

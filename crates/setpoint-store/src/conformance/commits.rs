@@ -43,9 +43,9 @@ pub async fn of_concurrent_commits_one_wins(subject: &impl Subject) {
     for round in 0..20 {
         let commits = (0..16).map(|writer| {
             let store = store.clone();
-            tokio::spawn(async move {
-                put(&*store, "/a", &format!("{round}-{writer}"), Expected::Revision(revision)).await
-            })
+            tokio::spawn(
+                async move { put(&*store, "/a", &format!("{round}-{writer}"), Expected::Revision(revision)).await },
+            )
         });
         let commits: Vec<_> = commits.collect();
         let mut winner = None;

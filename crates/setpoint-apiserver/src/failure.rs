@@ -1,0 +1,258 @@
+//! Every way a request can fail, as the `Status` object that Kubernetes clients expect.
+//!
+//! This is the one place where errors of the domain become HTTP. Domain modules return their own errors.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use setpoint_store as store;
+
+use crate::field::{Errors, FieldError};
+use crate::registry::Resource;
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub code: StatusCode,
+    body: Body,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Body {
+    Status {
+        reason: &'static str,
+        message: String,
+        details: Option<Map<String, Value>>,
+    },
+    /// What a plain HTTP server says of a path nobody serves.
+    PageNotFound,
+}
+
+impl Failure {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Failure {
+        Failure { code, body: Body::Status { reason, message: message.into(), details: None } }
+    }
+
+    fn with_details(mut self, more: Value) -> Failure {
+        if let (Body::Status { details, .. }, Value::Object(more)) = (&mut self.body, more) {
+            details.get_or_insert_default().extend(more);
+        }
+        self
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub fn unauthorized() -> Failure {
+        Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("{} is forbidden: {why}", resource.qualified(name));
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(resource_details(resource, name))
+    }
+
+    /// New content is refused in a namespace that is going away.
+    pub fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Failure {
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        Failure::forbidden(resource, name, &why).with_details(json!({"causes": [{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]}))
+    }
+
+    pub fn not_found(resource: &Resource, name: &str) -> Failure {
+        let message = format!("{} not found", resource.qualified(name));
+        Failure::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(resource_details(resource, name))
+    }
+
+    /// No resource is served under this path.
+    pub fn no_such_resource() -> Failure {
+        let message = "the server could not find the requested resource";
+        Failure::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(json!({}))
+    }
+
+    pub fn page_not_found() -> Failure {
+        Failure { code: StatusCode::NOT_FOUND, body: Body::PageNotFound }
+    }
+
+    pub fn method_not_allowed() -> Failure {
+        let message = "the server does not allow this method on the requested resource";
+        Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(json!({}))
+    }
+
+    pub fn not_acceptable() -> Failure {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details(json!({}))
+    }
+
+    /// The media type is known but not the transformation it asks for.
+    pub fn unknown_transform() -> Failure {
+        let message = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    pub fn unsupported_body() -> Failure {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub fn unsupported_patch() -> Failure {
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")
+            .with_details(json!({}))
+    }
+
+    pub fn already_exists(resource: &Resource, name: &str, being_deleted: bool) -> Failure {
+        let prefix = if being_deleted { "object is being deleted: " } else { "" };
+        let message = format!("{prefix}{} already exists", resource.qualified(name));
+        Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(resource_details(resource, name))
+    }
+
+    /// Somebody else wrote the object since it was read.
+    pub fn modified(resource: &Resource, name: &str) -> Failure {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Failure::conflict(resource, name, why)
+    }
+
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("Operation cannot be fulfilled on {}: {why}", resource.qualified(name));
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(resource_details(resource, name))
+    }
+
+    /// A conflict that Kubernetes reports under the name of a subresource.
+    pub fn subresource_conflict(resource: &Resource, subresource: &str, name: &str, why: &str) -> Failure {
+        let kind = format!("{}/{subresource}", resource.plural);
+        Failure::new(
+            StatusCode::CONFLICT,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"),
+        )
+        .with_details(kind_details(&resource.group, &kind, name))
+    }
+
+    /// A delete's precondition does not hold. Kubernetes names the kind here, not the resource.
+    pub fn precondition(resource: &Resource, name: &str, why: &str) -> Failure {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_kind());
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(kind_details(
+            &resource.group,
+            &resource.kind,
+            name,
+        ))
+    }
+
+    pub fn invalid(resource: &Resource, name: &str, errors: Errors) -> Failure {
+        Failure::invalid_kind(resource.stored_in.as_ref().unwrap_or(&resource.group), &resource.kind, name, errors)
+    }
+
+    pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: Errors) -> Failure {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut messages: Vec<String> = Vec::new();
+        for message in errors.iter().map(FieldError::to_string) {
+            if !messages.contains(&message) {
+                messages.push(message);
+            }
+        }
+        let all = match messages.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|e| json!({"reason": e.fault.reason(), "message": e.message, "field": e.field}))
+            .collect();
+        Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("{qualified} \"{name}\" is invalid: {all}"))
+            .with_details(kind_details(group, kind, name))
+            .with_details(json!({"causes": causes}))
+    }
+
+    /// The patch could not be applied to the object.
+    pub fn unpatchable() -> Failure {
+        let message = "the server rejected our request due to an error in our request";
+        Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(json!({}))
+    }
+
+    pub fn too_large(limit: usize) -> Failure {
+        let message = format!("Request entity too large: limit is {limit}");
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    pub fn timed_out() -> Failure {
+        let message = "request did not complete within the allowed duration";
+        Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({}))
+    }
+
+    /// History no longer holds what was asked for.
+    pub fn expired(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::GONE, "Expired", message)
+    }
+
+    pub fn revision_too_large(requested: u64, newest: u64) -> Failure {
+        let message = format!("Too large resource version: {requested}, current: {newest}");
+        Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}")).with_details(json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        }))
+    }
+
+    pub fn internal(message: impl std::fmt::Display) -> Failure {
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Failure {
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+            .with_details(json!({"retryAfterSeconds": 1}))
+    }
+
+    /// The error as a `Status` object; `None` for one that is not a Status.
+    pub fn status(&self) -> Option<Value> {
+        let Body::Status { reason, message, details } = &self.body else { return None };
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "code": self.code.as_u16(),
+        });
+        if let Some(details) = details {
+            status["details"] = Value::Object(details.clone());
+        }
+        Some(status)
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Failure {
+        match error {
+            store::Error::Compacted { .. } => Failure::expired(error.to_string()),
+            store::Error::Future { requested, newest } => Failure::revision_too_large(requested, newest),
+            store::Error::Closed => Failure::unavailable("the server is shutting down"),
+            store::Error::Conflict { .. } | store::Error::Engine(_) => Failure::internal(error),
+        }
+    }
+}
+
+/// A deletion that was carried out, as Kubernetes reports it.
+pub fn deleted(resource: &Resource, name: &str, uid: &str) -> Value {
+    let mut details = resource_details(resource, name);
+    details["uid"] = uid.into();
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn resource_details(resource: &Resource, name: &str) -> Value {
+    kind_details(&resource.group, &resource.plural, name)
+}
+
+fn kind_details(group: &str, kind: &str, name: &str) -> Value {
+    let mut details = json!({});
+    for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+        if !value.is_empty() {
+            details[key] = value.into();
+        }
+    }
+    details
+}

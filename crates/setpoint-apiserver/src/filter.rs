@@ -1,0 +1,43 @@
+//! Which objects of a resource a list or a watch is about.
+
+use crate::failure::{Failure, Result};
+use crate::object::Stored;
+use crate::query::ListOptions;
+use crate::registry::Resource;
+use crate::selector::field::FieldSelector;
+use crate::selector::label::LabelSelector;
+
+/// A label selector and a field selector, both of which an object must match.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Filter {
+    pub fn parse(resource: &Resource, options: &ListOptions) -> Result<Filter> {
+        let labels =
+            options.label_selector.parse::<LabelSelector>().map_err(|e| Failure::bad_request(e.to_string()))?;
+        let fields =
+            options.field_selector.parse::<FieldSelector>().map_err(|e| Failure::bad_request(e.to_string()))?;
+        let selectable = resource.behaviour.selectable_fields();
+        fields.check(selectable).map_err(|e| Failure::bad_request(e.to_string()))?;
+        Ok(Filter { labels, fields })
+    }
+
+    /// Whether it lets everything through.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The one name an object must have, if the selector says so.
+    pub fn name(&self) -> Option<&str> {
+        self.fields.exact("metadata.name")
+    }
+
+    pub fn matches(&self, resource: &Resource, stored: &Stored) -> bool {
+        (self.labels.is_empty() || self.labels.matches(&stored.metadata()["labels"]))
+            && (self.fields.is_empty()
+                || self.fields.matches(&resource.value(stored), resource.behaviour.selectable_fields()))
+    }
+}

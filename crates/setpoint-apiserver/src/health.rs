@@ -1,0 +1,41 @@
+//! `/healthz`, `/livez` and `/readyz`.
+
+use http::StatusCode;
+
+use crate::failure::{Failure, Result};
+use crate::query::Query;
+use crate::response::{self, Response};
+use crate::server::Shared;
+
+/// Answers as Kubernetes does: `ok`, or with `?verbose` a line for each check.
+pub fn answer(server: &Shared, endpoint: &str, check: Option<&str>, query: &Query) -> Result<Response> {
+    let all = checks(server, endpoint);
+    let excluded = query.all("exclude");
+    let checks: Vec<(&str, bool)> = match check {
+        None => all.into_iter().filter(|(name, _)| !excluded.contains(name)).collect(),
+        Some(name) => vec![all.into_iter().find(|(known, _)| *known == name).ok_or_else(Failure::page_not_found)?],
+    };
+    let good = checks.iter().all(|(_, good)| *good);
+    let code = if good { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    if good && query.flag("verbose") != Some(true) {
+        return Ok(response::text(code, "ok"));
+    }
+    let mut lines: String = checks
+        .iter()
+        .map(|(name, good)| if *good { format!("[+]{name} ok\n") } else { format!("[-]{name} failed\n") })
+        .collect();
+    lines.push_str(&format!("{endpoint} check {}\n", if good { "passed" } else { "failed" }));
+    Ok(response::text(code, lines))
+}
+
+fn checks(server: &Shared, endpoint: &str) -> Vec<(&'static str, bool)> {
+    let mut checks = vec![("ping", true)];
+    if endpoint != "livez" {
+        checks.push(("store", server.store.is_healthy()));
+        checks.push(("shutdown", !*server.stopping().borrow()));
+    }
+    if endpoint == "readyz" {
+        checks.push(("started", server.is_ready()));
+    }
+    checks
+}

@@ -1,0 +1,298 @@
+//! The life of namespaces: what may be put into one, and how one that is deleted becomes empty.
+//!
+//! A deleted namespace is marked, refuses new content, and is emptied kind by kind; when nothing is left it goes. The
+//! emptier is woken by the deletion, by every object that goes out of such a namespace, and, for one that somebody
+//! else's finalizers keep, by a slow timer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use setpoint_store::{At, Commit, Expected, Range};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::failure::{Failure, Result};
+use crate::object::{self, Stored};
+use crate::query::{DeleteOptions, Propagation};
+use crate::registry::{Resource, text_at};
+use crate::server::Shared;
+use crate::write::{self, Stamp};
+use crate::{deletion, verbs};
+
+/// The namespaces that every cluster has.
+const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// How many objects are deleted between two looks at the store.
+const BATCH: usize = 500;
+/// How long a namespace that something keeps waits to be looked at again.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Handles to the emptier.
+#[derive(Debug)]
+pub struct Namespaces {
+    terminating: Mutex<HashSet<String>>,
+    wake: mpsc::UnboundedSender<String>,
+}
+
+/// Empties namespaces, one at a time.
+#[derive(Debug)]
+pub struct Emptier {
+    woken: mpsc::UnboundedReceiver<String>,
+}
+
+impl Namespaces {
+    pub fn new() -> (Namespaces, Emptier) {
+        let (wake, woken) = mpsc::unbounded_channel();
+        (Namespaces { terminating: Mutex::default(), wake }, Emptier { woken })
+    }
+
+    /// Makes the namespaces that must exist and takes up the deletions that an earlier process left.
+    pub async fn create_initial(&self, server: &Shared) -> Result<()> {
+        let resource = server.registry.built_in("", "v1", "namespaces");
+        for name in INITIAL {
+            let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let stamp = Stamp { now: Timestamp::now(), uid: Uuid::new_v4().to_string(), suffix: String::new() };
+            write::finish_create(&resource, &mut namespace, &stamp)?;
+            let value = Some(object::encode(&namespace));
+            let commit = Commit { key: resource.key(None, name), value, expected: Expected::Absent };
+            match server.store.commit(commit).await {
+                Ok(_) | Err(setpoint_store::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let scope = resource.directory(None);
+        let page = server.store.range(Range { scope: &scope, after: None, limit: 0, at: At::Now }).await?;
+        for metadata in page.entries.iter().map(|entry| Stored::from(entry).metadata()) {
+            if metadata["deletionTimestamp"].is_string() {
+                self.empty(text_at(&metadata, &["name"]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses new content for a namespace that does not exist or is going away.
+    pub async fn admit(&self, server: &Shared, resource: &Resource, namespace: &str, name: &str) -> Result<()> {
+        match state(server, namespace).await? {
+            State::Active => Ok(()),
+            State::Terminating => Err(Failure::namespace_terminating(resource, name, namespace)),
+            State::Missing => Err(Failure::not_found(&server.registry.built_in("", "v1", "namespaces"), namespace)),
+        }
+    }
+
+    /// Looks at the namespace again after an object was put into it: if it was deleted in the meantime, the emptier may
+    /// have passed already and has to come back.
+    pub async fn recheck(&self, server: &Shared, namespace: &str) {
+        if !matches!(state(server, namespace).await, Ok(State::Active)) {
+            self.empty(namespace);
+        }
+    }
+
+    /// Has a namespace emptied.
+    pub fn empty(&self, namespace: &str) {
+        self.terminating.lock().insert(namespace.to_owned());
+        self.send(namespace);
+    }
+
+    /// Tells the emptier that an object is gone, if it waits for that.
+    pub fn object_removed(&self, namespace: &str) {
+        if self.terminating.lock().contains(namespace) {
+            self.send(namespace);
+        }
+    }
+
+    fn send(&self, namespace: &str) {
+        // Fails only when the emptier has ended, which it does with the server.
+        let _ = self.wake.send(namespace.to_owned());
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Active,
+    Terminating,
+    Missing,
+}
+
+async fn state(server: &Shared, namespace: &str) -> Result<State> {
+    let key = format!("/core/namespaces/{namespace}");
+    Ok(match server.store.get(&key, At::Now).await?.value {
+        None => State::Missing,
+        Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
+        Some(_) => State::Active,
+    })
+}
+
+impl Emptier {
+    pub async fn run(mut self, server: Arc<Shared>) {
+        let mut stopping = server.stopping();
+        let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let due: HashSet<String> = tokio::select! {
+                Some(first) = self.woken.recv() => {
+                    let mut due = HashSet::from([first]);
+                    while let Ok(next) = self.woken.try_recv() {
+                        due.insert(next);
+                    }
+                    due
+                }
+                _ = sweep.tick() => server.namespaces.terminating.lock().clone(),
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            for namespace in due {
+                match empty(&server, &namespace).await {
+                    Ok(true) => {
+                        server.namespaces.terminating.lock().remove(&namespace);
+                    }
+                    Ok(false) => {}
+                    Err(failure) => {
+                        tracing::warn!(%namespace, ?failure, "a namespace could not be emptied; it is tried again")
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Deletes what a namespace holds and, when nothing is left, the namespace. Whether that was achieved.
+async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
+    if state(server, namespace).await? == State::Active {
+        return Ok(true);
+    }
+    let mut remaining = Vec::new();
+    let resources = server.registry.resources().filter(|r| r.namespaced && r.stored_in.is_none());
+    for resource in resources {
+        if server.store.count(&resource.directory(Some(namespace))) == 0 {
+            continue;
+        }
+        let kept = empty_of(server, resource, namespace).await?;
+        if !kept.is_empty() {
+            remaining.push((resource.clone(), kept));
+        }
+    }
+    finish(server, namespace, &remaining).await
+}
+
+/// Deletes all objects of one kind. Returns the finalizers that keep some of them, one entry for each object kept.
+async fn empty_of(server: &Shared, resource: &Arc<Resource>, namespace: &str) -> Result<Vec<Vec<String>>> {
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    let scope = resource.directory(Some(namespace));
+    let mut after: Option<String> = None;
+    let mut kept = Vec::new();
+    loop {
+        let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
+        let page = server.store.range(range).await?;
+        for entry in &page.entries {
+            let name = entry.key.strip_prefix(scope.as_str()).unwrap_or_default();
+            match verbs::delete_object(server, resource, Some(namespace), name, &options, Timestamp::now()).await {
+                Ok(verbs::Deleted::Gone { .. }) => {}
+                Ok(verbs::Deleted::Going(object)) => kept.push(finalizers(&object)),
+                Err(failure) if failure.code == http::StatusCode::NOT_FOUND => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        match page.entries.last() {
+            Some(last) if page.more => after = Some(last.key.to_string()),
+            _ => return Ok(kept),
+        }
+    }
+}
+
+fn finalizers(object: &Stored) -> Vec<String> {
+    let metadata = object.metadata();
+    let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+    finalizers.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Removes an empty namespace; says in the status of any other what keeps it. Whether the namespace is gone.
+async fn finish(server: &Shared, namespace: &str, remaining: &[(Arc<Resource>, Vec<Vec<String>>)]) -> Result<bool> {
+    let resource = server.registry.built_in("", "v1", "namespaces");
+    let key = resource.key(None, namespace);
+    let Some(entry) = server.store.get(&key, At::Now).await?.value else { return Ok(remaining.is_empty()) };
+    let old = resource.value(&Stored::from(&entry));
+    let mut new = old.clone();
+    set_conditions(&mut new, remaining, Timestamp::now());
+    if remaining.is_empty()
+        && let Some(spec) = new["spec"].as_object_mut()
+    {
+        spec.remove("finalizers");
+    }
+    let released = remaining.is_empty() && deletion::is_released(&new);
+    if new == old && !released {
+        return Ok(false);
+    }
+    let value = (!released).then(|| object::encode(&new));
+    match server.store.commit(Commit { key, value, expected: Expected::Revision(entry.revision) }).await {
+        Ok(_) => Ok(released),
+        Err(setpoint_store::Error::Conflict { .. }) => {
+            server.namespaces.send(namespace);
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What keeps a namespace, as conditions in its status.
+fn set_conditions(namespace: &mut Value, remaining: &[(Arc<Resource>, Vec<Vec<String>>)], now: Timestamp) {
+    let count = |kept: &[Vec<String>]| format!("{} resource instances", kept.len());
+    let content: Vec<String> =
+        remaining.iter().map(|(resource, kept)| format!("{}. has {}", qualified(resource), count(kept))).collect();
+    let mut holders = std::collections::BTreeMap::<&str, usize>::new();
+    for finalizer in remaining.iter().flat_map(|(_, kept)| kept.iter().flatten()) {
+        *holders.entry(finalizer).or_default() += 1;
+    }
+    let held: Vec<String> =
+        holders.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
+    let rows = [
+        (
+            "NamespaceContentRemaining",
+            !content.is_empty(),
+            ("SomeResourcesRemain", format!("Some resources are remaining: {}", content.join(", "))),
+            ("ContentRemoved", "All content successfully removed"),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            !held.is_empty(),
+            (
+                "SomeFinalizersRemain",
+                format!("Some content in the namespace has finalizers remaining: {}", held.join(", ")),
+            ),
+            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        ),
+    ];
+    for (kind, is, (reason, message), (good_reason, good_message)) in rows {
+        let (status, reason, message) =
+            if is { ("True", reason, message) } else { ("False", good_reason, good_message.to_owned()) };
+        set_condition(namespace, kind, status, reason, &message, now);
+    }
+}
+
+fn qualified(resource: &Resource) -> String {
+    if resource.group.is_empty() {
+        resource.plural.to_string()
+    } else {
+        format!("{}.{}", resource.plural, resource.group)
+    }
+}
+
+/// `lastTransitionTime` moves only when the status does.
+fn set_condition(namespace: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
+    if !namespace["status"]["conditions"].is_array() {
+        namespace["status"]["conditions"] = json!([]);
+    }
+    let Some(conditions) = namespace["status"]["conditions"].as_array_mut() else { return };
+    let found = conditions.iter().position(|condition| condition["type"] == kind);
+    let since = match found {
+        Some(index) if conditions[index]["status"] == status => conditions[index]["lastTransitionTime"].clone(),
+        _ => deletion::seconds(now).into(),
+    };
+    let condition =
+        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
+    match found {
+        Some(index) => conditions[index] = condition,
+        None => conditions.push(condition),
+    }
+}

@@ -1,0 +1,179 @@
+//! How an object is kept: as JSON text with a slot for the one thing not known before it is committed.
+//!
+//! A stored value is the object's text without its head (`kind` and `apiVersion`, the same for all objects of a
+//! resource) and without its `resourceVersion` (the revision of the commit that wrote it):
+//!
+//! ```text
+//! <length of the metadata, u32> ,"name":"a","uid":"…"}  ,"data":{"k":"v"}}
+//! ```
+//!
+//! A reader puts the head and `"metadata":{"resourceVersion":"<revision>"` before it. So a list is a concatenation, a
+//! watch event is written once, and selectors parse the metadata alone.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Map, Value};
+use setpoint_store::{Entry, Revision};
+
+const LENGTH: usize = size_of::<u32>();
+const SLOT: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
+
+/// A stored value and the revision that wrote it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Stored {
+    bytes: Bytes,
+    revision: Revision,
+}
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The text may be a Secret's.
+        f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// An object's text, ready to be stored. `kind`, `apiVersion` and `metadata.resourceVersion` are left out.
+pub fn encode(object: &Value) -> Bytes {
+    let mut text = BytesMut::with_capacity(512);
+    text.put_u32_le(0);
+    let empty = Map::new();
+    let object = object.as_object().unwrap_or(&empty);
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+        put_field(&mut text, key, value);
+    }
+    text.put_u8(b'}');
+    let length = u32::try_from(text.len() - LENGTH).expect("bodies are limited to megabytes");
+    text[..LENGTH].copy_from_slice(&length.to_le_bytes());
+    for (key, value) in object.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "kind" | "apiVersion")) {
+        put_field(&mut text, key, value);
+    }
+    text.put_u8(b'}');
+    text.freeze()
+}
+
+fn put_field(text: &mut BytesMut, key: &str, value: &Value) {
+    text.put_u8(b',');
+    let mut writer = text.writer();
+    serde_json::to_writer(&mut writer, key).expect("writing a string to memory cannot fail");
+    writer.get_mut().put_u8(b':');
+    serde_json::to_writer(&mut writer, value).expect("writing JSON to memory cannot fail");
+}
+
+impl From<&Entry> for Stored {
+    fn from(entry: &Entry) -> Stored {
+        Stored::new(entry.value.clone(), entry.revision)
+    }
+}
+
+impl Stored {
+    pub fn new(bytes: Bytes, revision: Revision) -> Stored {
+        Stored { bytes, revision }
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Whether this is the very text.
+    pub fn is(&self, bytes: &Bytes) -> bool {
+        self.bytes == bytes
+    }
+
+    /// The same object, as of another revision (a DELETED event carries the revision of its deletion).
+    pub fn at(&self, revision: Revision) -> Stored {
+        Stored { bytes: self.bytes.clone(), revision }
+    }
+
+    /// How long the text is that [`Stored::write`] appends after its head.
+    pub fn len(&self) -> usize {
+        SLOT.len() + digits(self.revision) + 1 + self.bytes.len() - LENGTH
+    }
+
+    /// Appends the object's text. `head` is what stands before the metadata: `{"kind":…,"apiVersion":…,` or `{`.
+    pub fn write(&self, head: &[u8], into: &mut impl BufMut) {
+        self.write_slot(head, &self.bytes[LENGTH..], into);
+    }
+
+    /// Appends only `head` and the metadata, as an object.
+    pub fn write_metadata(&self, head: &[u8], into: &mut impl BufMut) {
+        self.write_slot(head, self.metadata_text(), into);
+        into.put_slice(b"}");
+    }
+
+    /// Revision 0 is that of an object that was never committed (a dry run's): it has no resourceVersion.
+    fn write_slot(&self, head: &[u8], text: &[u8], into: &mut impl BufMut) {
+        into.put_slice(head);
+        if self.revision == 0 {
+            into.put_slice(b"\"metadata\":{");
+            into.put_slice(text.strip_prefix(b",").unwrap_or(text));
+            return;
+        }
+        into.put_slice(SLOT);
+        into.put_slice(self.revision.to_string().as_bytes());
+        into.put_slice(b"\"");
+        into.put_slice(text);
+    }
+
+    fn metadata_text(&self) -> &[u8] {
+        let (length, text) = self.bytes.split_at(LENGTH);
+        let length = u32::from_le_bytes(length.try_into().expect("split at four bytes")) as usize;
+        &text[..length]
+    }
+
+    /// The object's `metadata`, with its resourceVersion, without reading the rest.
+    pub fn metadata(&self) -> Value {
+        let mut text = Vec::with_capacity(self.metadata_text().len() + 64);
+        self.write_metadata(b"{", &mut text);
+        let mut object: Value = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
+        object["metadata"].take()
+    }
+
+    /// The whole object.
+    pub fn value(&self, head: &[u8]) -> Value {
+        let mut text = Vec::with_capacity(head.len() + self.len());
+        self.write(head, &mut text);
+        serde_json::from_slice(&text).expect("stored text is the JSON that was encoded")
+    }
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |power| power as usize + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(object: &Value, revision: Revision) -> Stored {
+        Stored::new(encode(object), revision)
+    }
+
+    #[test]
+    fn an_object_reads_back_with_the_revision_that_wrote_it() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "resourceVersion": "7", "labels": {"x": "\"quoted\""}},
+            "data": {"k": "v", "é": "\n"},
+        });
+        for revision in [1, 9, 10, 12_345_678_901] {
+            let head = br#"{"kind":"ConfigMap","apiVersion":"v1","#;
+            let stored = stored(&object, revision);
+            let mut expected = object.clone();
+            expected["metadata"]["resourceVersion"] = revision.to_string().into();
+            assert_eq!(stored.value(head), expected);
+            assert_eq!(stored.metadata(), expected["metadata"]);
+            let mut text = Vec::new();
+            stored.write(b"", &mut text);
+            assert_eq!(text.len(), stored.len());
+        }
+    }
+
+    #[test]
+    fn metadata_alone_is_an_object() {
+        let mut text = Vec::new();
+        stored(&json!({"metadata": {"name": "a"}, "data": {"secret": "x"}}), 3).write_metadata(b"{", &mut text);
+        assert_eq!(String::from_utf8_lossy(&text), r#"{"metadata":{"resourceVersion":"3","name":"a"}}"#);
+    }
+}

@@ -1,0 +1,302 @@
+//! The options of a request: its query, and for deletions its body.
+
+use serde_json::Value;
+use setpoint_store::Revision;
+
+use crate::failure::{Failure, Result};
+use crate::field::{Errors, Path};
+
+/// A parsed query string. The first of several values counts, as in Kubernetes.
+#[derive(Debug, Clone, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(query: Option<&str>) -> Query {
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        });
+        Query(pairs.collect())
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        self.get(key).unwrap_or_default()
+    }
+
+    pub fn all(&self, key: &str) -> Vec<&str> {
+        self.0.iter().filter(|(k, v)| k == key && !v.is_empty()).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// A boolean as Kubernetes reads one from a query: present means true, unless it says otherwise.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|value| !matches!(value, "false" | "False" | "FALSE" | "f" | "F" | "0"))
+    }
+
+    fn number(&self, key: &str) -> Result<Option<i64>> {
+        match self.get(key) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({key} is a number)"))
+            }),
+        }
+    }
+
+    /// Whether this is a watch.
+    pub fn is_watch(&self) -> bool {
+        self.flag("watch").unwrap_or(false)
+    }
+}
+
+fn decode(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}
+
+/// How a list relates to the revision it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RevisionMatch {
+    /// Nothing was said: at least as new.
+    Unset,
+    NotOlderThan,
+    Exact,
+}
+
+/// The options of a list or a watch.
+#[derive(Debug, Clone)]
+pub struct ListOptions {
+    pub label_selector: String,
+    pub field_selector: String,
+    /// 0 for no limit.
+    pub limit: usize,
+    pub continue_token: String,
+    /// `None` if it was not given; `Some(0)` is "any".
+    pub revision: Option<Revision>,
+    pub revision_match: RevisionMatch,
+    pub timeout_seconds: Option<u64>,
+    pub allow_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    pub fn parse(query: &Query, watch: bool) -> Result<ListOptions> {
+        let revision_text = query.text("resourceVersion");
+        let match_text = query.text("resourceVersionMatch");
+        let send_initial_events = query.flag("sendInitialEvents");
+        check_list_options(watch, revision_text, match_text, send_initial_events)?;
+        let revision = match revision_text {
+            "" => None,
+            text => Some(text.parse().map_err(|_| bad_revision(text))?),
+        };
+        let continue_token = query.text("continue").to_owned();
+        if !continue_token.is_empty() && revision.is_some_and(|revision| revision > 0) {
+            return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        Ok(ListOptions {
+            label_selector: query.text("labelSelector").to_owned(),
+            field_selector: query.text("fieldSelector").to_owned(),
+            limit: query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
+            continue_token,
+            revision,
+            revision_match: match match_text {
+                "Exact" => RevisionMatch::Exact,
+                "NotOlderThan" => RevisionMatch::NotOlderThan,
+                _ => RevisionMatch::Unset,
+            },
+            timeout_seconds: query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok()),
+            allow_bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
+            send_initial_events,
+        })
+    }
+}
+
+/// A resourceVersion that is not a number.
+fn bad_revision(text: &str) -> Failure {
+    Failure::bad_request(format!(
+        "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+    ))
+}
+
+/// The revision a get names; 0 for none.
+pub fn get_revision(query: &Query) -> Result<Revision> {
+    match query.text("resourceVersion") {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| bad_revision(text)),
+    }
+}
+
+fn check_list_options(
+    watch: bool,
+    revision: &str,
+    revision_match: &str,
+    send_initial_events: Option<bool>,
+) -> Result<()> {
+    let mut errors = Errors::default();
+    let (match_path, initial_path) = (Path::of("resourceVersionMatch"), Path::of("sendInitialEvents"));
+    if watch {
+        match send_initial_events {
+            Some(_) if revision_match != "NotOlderThan" => {
+                errors
+                    .forbidden(&match_path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            None if !revision_match.is_empty() => {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.forbidden(&match_path, why);
+            }
+            _ => {}
+        }
+        if !revision_match.is_empty() && revision_match != "NotOlderThan" {
+            errors.unsupported(&match_path, revision_match, &["NotOlderThan"]);
+        }
+    } else {
+        if !revision_match.is_empty() {
+            if revision.is_empty() {
+                errors.forbidden(&match_path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !matches!(revision_match, "Exact" | "NotOlderThan") {
+                errors.unsupported(&match_path, revision_match, &["Exact", "NotOlderThan", ""]);
+            }
+            if revision_match == "Exact" && revision == "0" {
+                errors.forbidden(&match_path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+        }
+        if send_initial_events.is_some() {
+            errors.forbidden(&initial_path, "sendInitialEvents is forbidden for list");
+        }
+    }
+    refuse("ListOptions", errors)
+}
+
+/// What to do about fields that the schema does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// The options of a create, update or patch.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// `kind` names the options in errors, such as `CreateOptions`.
+    pub fn parse(query: &Query, kind: &str) -> Result<WriteOptions> {
+        let mut errors = Errors::default();
+        let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                errors.unsupported(&Path::of("fieldValidation"), other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::Warn
+            }
+        };
+        let manager = query.text("fieldManager");
+        if manager.len() > 128 {
+            errors.too_long(&Path::of("fieldManager"), 128);
+        }
+        refuse(kind, errors)?;
+        Ok(WriteOptions { dry_run, field_validation })
+    }
+}
+
+/// What happens to the dependents of a deleted object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// The options of a deletion.
+#[derive(Debug, Clone, Default)]
+pub struct DeleteOptions {
+    pub dry_run: bool,
+    pub grace_period_seconds: Option<i64>,
+    /// `None` if nothing was said.
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub revision: Option<String>,
+}
+
+impl DeleteOptions {
+    /// The body counts if there is one, else the query.
+    pub fn parse(query: &Query, body: Option<&Value>) -> Result<DeleteOptions> {
+        let field = |name: &str| body.and_then(|body| body.get(name)).filter(|value| !value.is_null());
+        let text = |name: &str| -> Result<Option<String>> {
+            match (field(name), query.get(name)) {
+                (Some(Value::String(text)), _) => Ok(Some(text.clone())),
+                (Some(other), _) => Err(wrong_type(name, "a string", other)),
+                (None, Some(text)) if body.is_none() && !text.is_empty() => Ok(Some(text.to_owned())),
+                _ => Ok(None),
+            }
+        };
+        let mut errors = Errors::default();
+        let dry_run_values: Vec<&str> = match field("dryRun") {
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
+            Some(other) => return Err(wrong_type("dryRun", "a list", other)),
+            None if body.is_none() => query.all("dryRun"),
+            None => Vec::new(),
+        };
+        let dry_run = check_dry_run(&dry_run_values, &mut errors);
+        let policy = text("propagationPolicy")?;
+        let orphan = match field("orphanDependents") {
+            Some(value) => Some(value.as_bool().ok_or_else(|| wrong_type("orphanDependents", "a boolean", value))?),
+            None if body.is_none() => query.flag("orphanDependents"),
+            None => None,
+        };
+        let policy_path = Path::of("propagationPolicy");
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.invalid(&policy_path, policy.as_str(), why);
+        }
+        let propagation = match (policy.as_deref(), orphan) {
+            (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+            (Some(other), _) => {
+                errors.unsupported(&policy_path, other, &["Foreground", "Background", "Orphan", "nil"]);
+                None
+            }
+            (None, None) => None,
+        };
+        refuse("DeleteOptions", errors)?;
+        let grace_period_seconds = match field("gracePeriodSeconds") {
+            Some(value) => Some(value.as_i64().ok_or_else(|| wrong_type("gracePeriodSeconds", "a number", value))?),
+            None if body.is_none() => query.number("gracePeriodSeconds")?,
+            None => None,
+        };
+        let precondition = |name: &str| -> Result<Option<String>> {
+            match field("preconditions").and_then(|preconditions| preconditions.get(name)) {
+                None | Some(Value::Null) => Ok(None),
+                Some(Value::String(text)) => Ok(Some(text.clone())),
+                Some(other) => Err(wrong_type(&format!("preconditions.{name}"), "a string", other)),
+            }
+        };
+        let (uid, revision) = (precondition("uid")?, precondition("resourceVersion")?);
+        Ok(DeleteOptions { dry_run, grace_period_seconds, propagation, uid, revision })
+    }
+}
+
+fn check_dry_run(values: &[&str], errors: &mut Errors) -> bool {
+    if values.iter().any(|value| *value != "All") {
+        errors.unsupported(&Path::of("dryRun"), values.to_vec(), &["All"]);
+    }
+    !values.is_empty()
+}
+
+fn wrong_type(field: &str, wanted: &str, got: &Value) -> Failure {
+    Failure::bad_request(format!("DeleteOptions cannot be handled: {field} is {wanted}, got {got}"))
+}
+
+fn refuse(kind: &str, errors: Errors) -> Result<()> {
+    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_kind("meta.k8s.io", kind, "", errors)) }
+}

@@ -1,0 +1,235 @@
+//! Stored objects in the form a client asked for.
+
+use bytes::{BufMut, Bytes};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use setpoint_store::Revision;
+use std::sync::Arc;
+
+use crate::failure::{Failure, Result};
+use crate::negotiate::{Encoding, Form, Shape};
+use crate::object::Stored;
+use crate::query::Query;
+use crate::registry::Resource;
+use crate::response::{self, Response};
+
+const PARTIAL_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#;
+const TABLE_HEAD: &str = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":"#;
+
+/// How much of each object a table's rows carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+/// Writes one resource's objects in one form.
+#[derive(Debug, Clone)]
+pub struct Renderer {
+    resource: Arc<Resource>,
+    form: Form,
+    include: Include,
+    now: Timestamp,
+}
+
+/// What a list says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct ListMeta {
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    pub remaining: Option<u64>,
+}
+
+impl ListMeta {
+    fn value(&self) -> Value {
+        let mut meta = json!({"resourceVersion": self.revision.to_string()});
+        if let Some(token) = &self.continue_token {
+            meta["continue"] = token.as_str().into();
+        }
+        if let Some(remaining) = self.remaining {
+            meta["remainingItemCount"] = remaining.into();
+        }
+        meta
+    }
+}
+
+impl Renderer {
+    pub fn new(resource: Arc<Resource>, form: Form, query: &Query, now: Timestamp) -> Result<Renderer> {
+        let include = match query.text("includeObject") {
+            "" | "Metadata" => Include::Metadata,
+            "None" => Include::Nothing,
+            "Object" => Include::Object,
+            other => {
+                return Err(Failure::bad_request(format!(
+                    "unrecognized includeObject value: {other:?} (it is None, Metadata or Object)"
+                )));
+            }
+        };
+        Ok(Renderer { resource, form, include, now })
+    }
+
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// An answer that is one object.
+    pub fn object(&self, code: StatusCode, stored: &Stored) -> Response {
+        let mut text = Vec::with_capacity(stored.len() + 128);
+        self.write_object(stored, true, &mut text);
+        response::encoded(code, self.form.encoding, text)
+    }
+
+    /// Appends one object as it stands alone; a table of one row where tables were asked for.
+    pub fn write_object(&self, stored: &Stored, columns: bool, into: &mut Vec<u8>) {
+        match self.form.shape {
+            Shape::Full => self.write_full(self.resource.head(), stored, into),
+            Shape::Partial => stored.write_metadata(PARTIAL_HEAD, into),
+            Shape::Table => {
+                let meta = ListMeta { revision: stored.revision(), ..ListMeta::default() };
+                into.extend_from_slice(self.table_head(&meta, columns).as_bytes());
+                self.write_row(stored, into);
+                into.put_slice(b"]}");
+            }
+        }
+    }
+
+    /// An answer that is a list, made piece by piece while it is sent.
+    pub fn list(&self, meta: &ListMeta, items: Vec<Stored>) -> Response {
+        let head = match self.form.shape {
+            Shape::Table => self.table_head(meta, true),
+            Shape::Full => format!(
+                r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
+                self.resource.kind,
+                self.resource.api_version(),
+                meta.value()
+            ),
+            Shape::Partial => format!(
+                r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":["#,
+                meta.value()
+            ),
+        };
+        if items.is_empty() && self.form.shape == Shape::Partial {
+            // So does Kubernetes, and clients read null as an empty list.
+            let text = format!("{}null}}", head.trim_end_matches('['));
+            return response::encoded(StatusCode::OK, self.form.encoding, text.into_bytes());
+        }
+        if self.form == Form::JSON && !self.converts() {
+            return self.list_of_stored(head, items);
+        }
+        let mut text = head.into_bytes();
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            self.write_item(item, &mut text);
+        }
+        text.extend_from_slice(b"]}");
+        response::encoded(StatusCode::OK, self.form.encoding, text)
+    }
+
+    /// A list of whole objects is a concatenation of what is stored.
+    fn list_of_stored(&self, head: String, items: Vec<Stored>) -> Response {
+        const CHUNK: usize = 64 * 1024;
+        let commas = items.len().saturating_sub(1);
+        let length = head.len() + items.iter().map(|item| 1 + item.len()).sum::<usize>() + commas + "]}".len();
+        let mut items = items.into_iter();
+        let mut head = Some(head);
+        let mut done = false;
+        let chunks = std::iter::from_fn(move || {
+            if done {
+                return None;
+            }
+            let first = head.is_some();
+            let mut chunk = Vec::with_capacity(CHUNK + CHUNK / 4);
+            chunk.extend_from_slice(head.take().unwrap_or_default().as_bytes());
+            let mut at_start = first;
+            while chunk.len() < CHUNK {
+                let Some(item) = items.next() else {
+                    chunk.extend_from_slice(b"]}");
+                    done = true;
+                    break;
+                };
+                if !std::mem::take(&mut at_start) {
+                    chunk.push(b',');
+                }
+                item.write(b"{", &mut chunk);
+            }
+            Some(Bytes::from(chunk))
+        });
+        response::chunked(length, chunks)
+    }
+
+    fn write_item(&self, stored: &Stored, into: &mut Vec<u8>) {
+        match self.form.shape {
+            Shape::Full => self.write_full(b"{", stored, into),
+            Shape::Partial => stored.write_metadata(PARTIAL_HEAD, into),
+            Shape::Table => self.write_row(stored, into),
+        }
+    }
+
+    fn write_full(&self, head: &[u8], stored: &Stored, into: &mut Vec<u8>) {
+        if self.converts() {
+            let mut served = self.resource.behaviour.to_served(self.resource.value(stored));
+            if head == b"{"
+                && let Some(fields) = served.as_object_mut()
+            {
+                fields.remove("kind");
+                fields.remove("apiVersion");
+            }
+            into.extend_from_slice(served.to_string().as_bytes());
+        } else {
+            stored.write(head, into);
+        }
+    }
+
+    fn write_row(&self, stored: &Stored, into: &mut Vec<u8>) {
+        let object = self.resource.value(stored);
+        let cells = Value::Array(self.resource.behaviour.cells(&object, self.now));
+        into.extend_from_slice(br#"{"cells":"#);
+        into.extend_from_slice(cells.to_string().as_bytes());
+        match self.include {
+            Include::Nothing => {}
+            Include::Metadata => {
+                into.extend_from_slice(br#","object":"#);
+                stored.write_metadata(PARTIAL_HEAD, into);
+            }
+            Include::Object => {
+                into.extend_from_slice(br#","object":"#);
+                self.write_full(self.resource.head(), stored, into);
+            }
+        }
+        into.push(b'}');
+    }
+
+    fn table_head(&self, meta: &ListMeta, columns: bool) -> String {
+        let definitions: Vec<Value> = self
+            .resource
+            .behaviour
+            .columns()
+            .iter()
+            .filter(|_| columns)
+            .map(|column| {
+                json!({
+                    "name": column.name,
+                    "type": column.kind,
+                    "format": column.format,
+                    "description": column.description,
+                    "priority": column.priority,
+                })
+            })
+            .collect();
+        format!(r#"{TABLE_HEAD}{},"columnDefinitions":{},"rows":["#, meta.value(), Value::Array(definitions))
+    }
+
+    /// Whether objects are kept in another shape than they are served in.
+    fn converts(&self) -> bool {
+        self.resource.stored_in.is_some()
+    }
+
+    /// Whether every client that asked for this form gets the very same bytes.
+    pub fn is_shared(&self) -> bool {
+        self.form.encoding == Encoding::Json && self.form.shape == Shape::Full && !self.converts()
+    }
+}

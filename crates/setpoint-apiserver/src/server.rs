@@ -1,0 +1,250 @@
+//! The server: what all requests share, and the way of a request through it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use setpoint_store::Store;
+
+use crate::authentication::{Authenticator, Identity};
+use crate::failure::{Failure, Result};
+use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
+use crate::query::Query;
+use crate::registry::{Lookup, Registry, Resource};
+use crate::request::{self, ResourcePath, Target, Verb};
+use crate::response::{self, Response};
+use crate::service_ip::Allocator;
+use crate::{built_in, discovery, health, openapi, verbs};
+
+/// The largest body a request may have.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// How long a request other than a watch may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The Kubernetes API over a store. Cheap to clone; also a `tower::Service`, so that a client in the same process
+/// needs no socket.
+#[derive(Debug, Clone)]
+pub struct Server(Arc<Shared>);
+
+#[derive(Debug)]
+pub struct Shared {
+    pub store: Arc<dyn Store>,
+    pub registry: Registry,
+    pub metrics: Metrics,
+    pub namespaces: Namespaces,
+    pub services: Mutex<Allocator>,
+    /// What the `scale` subresources take and give.
+    pub scale: Resource,
+    authenticator: Authenticator,
+    ready: AtomicBool,
+    stopping: tokio::sync::watch::Sender<bool>,
+}
+
+/// A request to a resource, on its way through the server.
+#[derive(Debug)]
+pub struct Call {
+    pub resource: Arc<Resource>,
+    pub verb: Verb,
+    pub path: ResourcePath,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub now: Timestamp,
+}
+
+impl Call {
+    pub fn namespace(&self) -> Option<&str> {
+        self.path.namespace.as_deref()
+    }
+
+    /// The name in the path; "" for a collection.
+    pub fn name(&self) -> &str {
+        self.path.name.as_deref().unwrap_or_default()
+    }
+}
+
+impl Server {
+    /// Opens the API over a store: makes the namespaces every cluster has and starts what works in the background.
+    /// Must be called on a tokio runtime.
+    pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
+        let (namespaces, emptier) = Namespaces::new();
+        let server = Server(Arc::new(Shared {
+            metrics: Metrics::new(),
+            registry: built_in::registry(),
+            scale: built_in::scale(),
+            namespaces,
+            services: Mutex::new(Allocator::default()),
+            authenticator,
+            ready: AtomicBool::new(false),
+            stopping: tokio::sync::watch::Sender::new(false),
+            store,
+        }));
+        server.0.namespaces.create_initial(&server.0).await?;
+        verbs::services::learn_addresses(&server.0).await?;
+        tokio::spawn(emptier.run(server.0.clone()));
+        server.0.ready.store(true, Ordering::Release);
+        Ok(server)
+    }
+
+    /// Ends all watches and refuses to be ready, so that clients go elsewhere.
+    pub fn stop(&self) {
+        self.0.ready.store(false, Ordering::Release);
+        self.0.stopping.send_replace(true);
+    }
+
+    /// Answers one request. An identity put into the request's extensions by the transport counts; a bearer token is
+    /// looked at where there is none.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response
+    where
+        B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+    {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let mut about = About::default();
+        let answer = AssertUnwindSafe(self.answer(&parts, body, &mut about)).catch_unwind().await;
+        let mut response = match answer {
+            Ok(Ok(response)) => response::compress(response, &parts.headers),
+            Ok(Err(failure)) => response::failure(&failure),
+            // One bad object must not end the process; the panic hook has logged where it was.
+            Err(_) => response::failure(&Failure::internal("a broken invariant; the server's log says which")),
+        };
+        response::warn(&mut response, about.deprecation);
+        self.0.metrics.observe(about.verb, &about.resource, response.status(), started.elapsed());
+        response
+    }
+
+    async fn answer<B>(&self, parts: &http::request::Parts, body: B, about: &mut About) -> Result<Response>
+    where
+        B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+    {
+        let target = request::target(parts.uri.path())?;
+        if !matches!(target, Target::Health { .. }) && parts.extensions.get::<Identity>().is_none() {
+            self.0.authenticator.authenticate(&parts.headers)?;
+        }
+        let query = Query::parse(parts.uri.query());
+        let Target::Resource(path) = target else {
+            return self.0.answer_plain(target, parts, &query);
+        };
+        let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
+            Lookup::Found(resource) => resource,
+            Lookup::NoResource => return Err(Failure::no_such_resource()),
+            Lookup::NoGroup => return Err(Failure::page_not_found()),
+        };
+        check_scope(&resource, &path, &parts.method)?;
+        let verb = path.verb(&parts.method, query.is_watch())?;
+        *about = About {
+            verb: verb.name(),
+            resource: resource.plural.to_string(),
+            deprecation: resource.behaviour.deprecation(),
+        };
+        let _in_flight = self.0.metrics.in_flight(verb);
+        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
+        let (headers, now) = (parts.headers.clone(), Timestamp::now());
+        let call = Call { resource, verb, path, query, headers, body, now };
+        if verb == Verb::Watch {
+            return verbs::watch(&self.0, call).await;
+        }
+        tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
+    }
+}
+
+/// What is known of a request once its path is read.
+struct About {
+    verb: &'static str,
+    resource: String,
+    deprecation: Option<&'static str>,
+}
+
+impl Default for About {
+    fn default() -> About {
+        About { verb: "other", resource: String::new(), deprecation: None }
+    }
+}
+
+impl Shared {
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Becomes true when the server stops; long answers end then.
+    pub fn stopping(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    fn answer_plain(&self, target: Target, parts: &http::request::Parts, query: &Query) -> Result<Response> {
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return Err(Failure::method_not_allowed());
+        }
+        match target {
+            Target::Index => Ok(discovery::index(&self.registry)),
+            Target::Version => Ok(discovery::version()),
+            Target::Metrics => Ok(self.metrics.answer(self)),
+            Target::Health { endpoint, check } => health::answer(self, endpoint, check.as_deref(), query),
+            Target::CoreVersions => Ok(discovery::core_versions(&self.registry, &parts.headers)),
+            Target::Groups => Ok(discovery::groups(&self.registry, &parts.headers)),
+            Target::Group { group } => discovery::group(&self.registry, &group),
+            Target::GroupVersion { group, version } => discovery::resources(&self.registry, &group, &version),
+            Target::OpenApi { document: None } => Ok(openapi::answer_index(&self.registry)),
+            Target::OpenApi { document: Some(document) } => {
+                openapi::answer_document(&self.registry, &document, &parts.headers, query)
+            }
+            Target::Resource(_) => unreachable!("resources are answered by their verbs"),
+        }
+    }
+}
+
+/// A namespaced object is reached through its namespace, any other is not.
+fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Result<()> {
+    if let Some(name) = &path.subresource
+        && resource.subresource(name).is_none()
+    {
+        return Err(Failure::no_such_resource());
+    }
+    match (resource.namespaced, &path.namespace, &path.name) {
+        (true, None, Some(_)) | (false, Some(_), _) => Err(Failure::no_such_resource()),
+        (true, None, None) if !matches!(*method, Method::GET | Method::HEAD) => Err(Failure::method_not_allowed()),
+        _ => Ok(()),
+    }
+}
+
+async fn read<B>(body: B) -> Result<Bytes>
+where
+    B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+{
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(BODY_LIMIT)),
+        Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Server
+where
+    B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = std::result::Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.handle(request).await) })
+    }
+}

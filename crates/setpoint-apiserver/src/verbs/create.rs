@@ -1,0 +1,105 @@
+//! Making an object.
+
+use http::StatusCode;
+use rand::Rng;
+use setpoint_store::{Commit, Expected};
+use uuid::Uuid;
+
+use super::{Written, read, services, write};
+use crate::failure::{Failure, Result};
+use crate::kind::Part;
+use crate::negotiate;
+use crate::object::{self, Stored};
+use crate::query::WriteOptions;
+use crate::registry::text_at;
+use crate::render::Renderer;
+use crate::response::{self, Response};
+use crate::server::{Call, Shared};
+use crate::write::{self, Stamp};
+
+/// How often a generated name may meet an existing one.
+const NAME_TRIES: usize = 8;
+
+pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
+    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let body = negotiate::body(&call.headers, &call.body)?;
+    let decoded = write::decode(&call.resource, body, options.field_validation)?;
+    let (stored, warnings) = insert(server, &call, &options, decoded.object).await?;
+    let mut response = renderer.object(StatusCode::CREATED, &stored);
+    response::warn(&mut response, decoded.warnings.into_iter().chain(warnings));
+    Ok(response)
+}
+
+/// Stores a decoded object as a new one.
+pub(super) async fn insert(
+    server: &Shared,
+    call: &Call,
+    options: &WriteOptions,
+    mut object: serde_json::Value,
+) -> Result<(Stored, Vec<String>)> {
+    let resource = &call.resource;
+    write::place(resource, call.namespace(), &mut object)?;
+    let generates = text_at(&object, &["metadata", "name"]).is_empty();
+    if let Some(namespace) = call.namespace() {
+        server.namespaces.admit(server, resource, namespace, text_at(&object, &["metadata", "name"])).await?;
+    }
+    for attempt in 1.. {
+        let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
+        let mut candidate = object.clone();
+        write::finish_create(resource, &mut candidate, &stamp)?;
+        let name = text_at(&candidate, &["metadata", "name"]).to_owned();
+        let key = resource.key(call.namespace(), &name);
+        let warnings = resource.behaviour.warnings(crate::field::Node::root(&candidate), None);
+        let lease = services::allocate(server, resource, &mut candidate, None, options.dry_run)?;
+        let bytes = object::encode(&candidate);
+        if options.dry_run {
+            return match read(server, resource, call.namespace(), &name).await {
+                Ok(existing) => Err(exists(call, &name, &existing)),
+                Err(_) => Ok((Stored::new(bytes, 0), warnings)),
+            };
+        }
+        let commit = Commit { key, value: Some(bytes.clone()), expected: Expected::Absent };
+        if let Written::Done(stored) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
+            lease.keep();
+            if let Some(namespace) = call.namespace() {
+                server.namespaces.recheck(server, namespace).await;
+            }
+            return Ok((stored, warnings));
+        }
+        if !generates || attempt == NAME_TRIES {
+            let existing = read(server, resource, call.namespace(), &name).await;
+            return Err(existing.map_or_else(
+                |_| Failure::already_exists(resource, &name, false),
+                |existing| exists(call, &name, &existing),
+            ));
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+fn exists(call: &Call, name: &str, existing: &Stored) -> Failure {
+    let being_deleted = existing.metadata()["deletionTimestamp"].is_string();
+    Failure::already_exists(&call.resource, name, being_deleted)
+}
+
+/// Five characters that form no words: no vowels, nothing that looks like another.
+fn random_suffix() -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut rng = rand::rng();
+    (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+}
+
+/// An object that an update found missing, made by that update. Only for kinds that allow it.
+pub(super) async fn create_by_update(
+    server: &Shared,
+    call: &Call,
+    options: &WriteOptions,
+    object: serde_json::Value,
+    part: Part,
+) -> Result<(Stored, Vec<String>)> {
+    if part != Part::Main || !call.resource.rules.creates_on_update {
+        return Err(Failure::not_found(&call.resource, call.name()));
+    }
+    insert(server, call, options, object).await
+}

@@ -1,0 +1,177 @@
+//! Taking objects away, one or a whole collection.
+
+use http::StatusCode;
+use serde_json::Value;
+use setpoint_store::Commit;
+
+use super::list::{Listed, select};
+use super::{Written, read, services, unchanged, write};
+use crate::deletion::{self, Deletion};
+use crate::failure::{self, Failure, Result};
+use crate::kinds::namespace;
+use crate::negotiate;
+use crate::object::{self, Stored};
+use crate::query::{DeleteOptions, ListOptions};
+use crate::registry::{Resource, text_at};
+use crate::render::Renderer;
+use crate::response::{self, Response};
+use crate::server::{Call, Shared};
+
+const ORPHAN_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
+pub(super) async fn delete(server: &Shared, call: Call) -> Result<Response> {
+    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let options = options(&call)?;
+    let deleted = delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
+    let mut response = match deleted {
+        Deleted::Gone { uid, .. } if !call.resource.rules.returns_deleted => {
+            response::json(StatusCode::OK, &failure::deleted(&call.resource, call.name(), &uid))
+        }
+        Deleted::Gone { last, .. } | Deleted::Going(last) => renderer.object(StatusCode::OK, &last),
+    };
+    if call.resource.rules.orphans_by_default && options.propagation.is_none() {
+        response::warn(&mut response, [ORPHAN_WARNING]);
+    }
+    Ok(response)
+}
+
+/// Deletes every object that the selectors match, and answers with them as they were.
+pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Response> {
+    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let delete_options = options(&call)?;
+    let list_options = ListOptions::parse(&call.query, false)?;
+    let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
+    for item in &items {
+        let metadata = item.metadata();
+        let (namespace, name) = (call.namespace(), text_at(&metadata, &["name"]));
+        match delete_object(server, &call.resource, namespace, name, &delete_options, call.now).await {
+            Ok(_) => {}
+            // Somebody else was faster.
+            Err(failure) if failure.code == StatusCode::NOT_FOUND => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(renderer.list(&meta, items))
+}
+
+fn options(call: &Call) -> Result<DeleteOptions> {
+    if call.body.is_empty() {
+        return DeleteOptions::parse(&call.query, None);
+    }
+    let body = negotiate::body(&call.headers, &call.body)?
+        .decode_any()
+        .map_err(|error| Failure::bad_request(format!("DeleteOptions cannot be handled: {error}")))?
+        .object;
+    if !body.is_object() {
+        return Err(Failure::bad_request("DeleteOptions cannot be handled: an object is needed"));
+    }
+    let (kind, version) = (text_at(&body, &["kind"]), text_at(&body, &["apiVersion"]));
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(Failure::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?}: DeleteOptions is needed"
+        )));
+    }
+    DeleteOptions::parse(&call.query, Some(&body))
+}
+
+/// What became of a deleted object.
+#[derive(Debug)]
+pub enum Deleted {
+    Gone {
+        uid: String,
+        last: Stored,
+    },
+    /// Something still holds it.
+    Going(Stored),
+}
+
+/// Deletes one object, or marks it for deletion where something still holds it.
+pub async fn delete_object(
+    server: &Shared,
+    resource: &Resource,
+    namespace: Option<&str>,
+    name: &str,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+) -> Result<Deleted> {
+    loop {
+        let current = read(server, resource, namespace, name).await?;
+        let old = resource.value(&current);
+        check_preconditions(resource, name, &old, &current, options)?;
+        let decision = if resource.is_namespaces() {
+            decide_namespace(resource, name, &old, now)?
+        } else {
+            deletion::decide(resource.behaviour.as_ref(), resource.rules, &old, options, now)
+        };
+        let (value, answer, gone) = match decision {
+            Deletion::Keep => return Ok(Deleted::Going(current)),
+            Deletion::Remove(last) => (None, object::encode(&last), true),
+            Deletion::Mark(marked) => {
+                let bytes = object::encode(&marked);
+                (Some(bytes.clone()), bytes, false)
+            }
+        };
+        let uid = text_at(&old, &["metadata", "uid"]).to_owned();
+        let finish = |last| if gone { Deleted::Gone { uid, last } } else { Deleted::Going(last) };
+        if options.dry_run {
+            return Ok(finish(Stored::new(answer, current.revision())));
+        }
+        let commit = Commit { key: resource.key(namespace, name), value, expected: unchanged(&current) };
+        if let Written::Done(last) = write(server, commit, |revision| Stored::new(answer, revision)).await? {
+            if gone {
+                removed(server, resource, namespace, &old);
+            } else if resource.is_namespaces() {
+                server.namespaces.empty(name);
+            }
+            return Ok(finish(last));
+        }
+    }
+}
+
+/// What is freed, and who is told, when an object is gone.
+pub(super) fn removed(server: &Shared, resource: &Resource, namespace: Option<&str>, old: &Value) {
+    services::release(server, resource, old);
+    if let Some(namespace) = namespace {
+        server.namespaces.object_removed(namespace);
+    }
+}
+
+/// A namespace stays until it is empty; a few stay for ever.
+fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: jiff::Timestamp) -> Result<Deletion> {
+    if let Some(why) = namespace::deletion_refusal(name) {
+        return Err(Failure::forbidden(resource, name, why));
+    }
+    let mut marked = old.clone();
+    deletion::mark_namespace(&mut marked, now);
+    Ok(if deletion::is_released(&marked) {
+        Deletion::Remove(marked)
+    } else if marked == *old {
+        Deletion::Keep
+    } else {
+        Deletion::Mark(marked)
+    })
+}
+
+fn check_preconditions(
+    resource: &Resource,
+    name: &str,
+    old: &Value,
+    current: &Stored,
+    options: &DeleteOptions,
+) -> Result<()> {
+    let uid = text_at(old, &["metadata", "uid"]);
+    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+        let why = format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        );
+        return Err(Failure::precondition(resource, name, &why));
+    }
+    let revision = current.revision().to_string();
+    if let Some(wanted) = options.revision.as_deref().filter(|wanted| *wanted != revision) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+        );
+        return Err(Failure::precondition(resource, name, &why));
+    }
+    Ok(())
+}

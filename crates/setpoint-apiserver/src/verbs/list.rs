@@ -1,0 +1,174 @@
+//! Reading a collection, whole or a page at a time, at one revision.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use setpoint_store::{At, Page, Range, Revision};
+
+use crate::failure::{Failure, Result};
+use crate::filter::Filter;
+use crate::negotiate;
+use crate::object::Stored;
+use crate::query::{ListOptions, RevisionMatch};
+use crate::registry::Resource;
+use crate::render::{ListMeta, Renderer};
+use crate::response::Response;
+use crate::server::{Call, Shared};
+
+/// How many entries are read at once while a selector leaves out most of them.
+const SCAN: usize = 512;
+
+/// Where a list goes on. Clients see it as an opaque word.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Token {
+    /// The revision that the first page was read at, and so every other.
+    rv: Revision,
+    /// The last key returned, below the list's directory.
+    start: String,
+    /// How many keys came before.
+    seen: u64,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).expect("a token is plain data"))
+    }
+
+    fn decode(text: &str) -> Result<Token> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let at = match error {
+                base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+                _ => text.len() / 4 * 4,
+            };
+            Failure::bad_request(format!(
+                "invalid continue token: continue key is not valid: illegal base64 data at input byte {at}"
+            ))
+        })?;
+        let token = serde_json::from_slice(&bytes);
+        token.map_err(|error| {
+            Failure::bad_request(format!("invalid continue token: continue key is not valid: {error}"))
+        })
+    }
+}
+
+/// A page of objects and what is said of it.
+pub(super) struct Listed {
+    pub meta: ListMeta,
+    pub items: Vec<Stored>,
+}
+
+pub(super) async fn list(server: &Shared, call: Call) -> Result<Response> {
+    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let options = ListOptions::parse(&call.query, false)?;
+    let listed = select(server, &call.resource, call.namespace(), &options).await?;
+    Ok(renderer.list(&listed.meta, listed.items))
+}
+
+/// The objects that the options ask for.
+pub(super) async fn select(
+    server: &Shared,
+    resource: &Resource,
+    namespace: Option<&str>,
+    options: &ListOptions,
+) -> Result<Listed> {
+    let filter = Filter::parse(resource, options)?;
+    let directory = resource.directory(namespace);
+    let token = match options.continue_token.as_str() {
+        "" => None,
+        text => Some(Token::decode(text)?),
+    };
+    let at = state(server, options, token.as_ref())?;
+    let mut after = token.as_ref().map(|token| format!("{directory}{}", token.start));
+    let mut seen = token.map_or(0, |token| token.seen);
+    let mut items = Vec::new();
+    let mut at = at;
+    let (revision, last) = loop {
+        // With a selector, a page holds fewer objects than are read; without one, exactly as many.
+        let limit = match options.limit {
+            0 => 0,
+            limit if filter.is_empty() => limit,
+            limit => SCAN.max(limit),
+        };
+        let page = read(server, Range { scope: &directory, after: after.as_deref(), limit, at }, options).await?;
+        at = At::Revision(page.revision);
+        let mut last_key = None;
+        let mut full = false;
+        let read = page.entries.len();
+        for (index, entry) in page.entries.iter().enumerate() {
+            let stored = Stored::from(entry);
+            seen += 1;
+            if filter.matches(resource, &stored) {
+                items.push(stored);
+            }
+            last_key = Some(entry.key.clone());
+            if options.limit > 0 && items.len() == options.limit {
+                full = index + 1 < read || page.more;
+                break;
+            }
+        }
+        if full {
+            break (page.revision, last_key);
+        }
+        if !page.more || (options.limit > 0 && items.len() == options.limit) {
+            break (page.revision, None);
+        }
+        after = last_key.map(|key| key.to_string());
+    };
+    let mut meta = ListMeta { revision, ..ListMeta::default() };
+    if let Some(key) = last {
+        let start = key.strip_prefix(directory.as_str()).unwrap_or_default().to_owned();
+        meta.continue_token = Some(Token { rv: revision, start, seen }.encode());
+        if filter.is_empty() {
+            meta.remaining = Some(server.store.count(&directory).saturating_sub(seen).max(1));
+        }
+    }
+    Ok(Listed { meta, items })
+}
+
+/// The state of the store that a list is read from.
+fn state(server: &Shared, options: &ListOptions, token: Option<&Token>) -> Result<At> {
+    let newest = server.store.revision();
+    if let Some(token) = token {
+        return if token.rv > newest {
+            Err(Failure::bad_request("invalid continue token: it is from another server"))
+        } else {
+            Ok(At::Revision(token.rv))
+        };
+    }
+    match options.revision {
+        Some(revision) if revision > newest => Err(Failure::revision_too_large(revision, newest)),
+        Some(revision) if options.revision_match == RevisionMatch::Exact => Ok(At::Revision(revision)),
+        _ => Ok(At::Now),
+    }
+}
+
+async fn read(server: &Shared, range: Range<'_>, options: &ListOptions) -> Result<Page> {
+    server.store.range(range).await.map_err(|error| match error {
+        setpoint_store::Error::Compacted { .. } if options.continue_token.is_empty() => {
+            Failure::expired("The resourceVersion for the provided list is too old.")
+        }
+        setpoint_store::Error::Compacted { .. } => Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. \
+             You can start a new list without the continue parameter.",
+        ),
+        other => other.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_reads_back() {
+        let token = Token { rv: 42, start: "default/settings".into(), seen: 500 };
+        assert_eq!(Token::decode(&token.encode()), Ok(token));
+    }
+
+    #[test]
+    fn a_token_of_somebody_else_is_refused() {
+        for bad in ["bogus", "", "e30", "é", "bnVsbA"] {
+            assert!(Token::decode(bad).is_err(), "{bad}");
+        }
+    }
+}

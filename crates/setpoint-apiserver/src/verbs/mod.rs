@@ -1,0 +1,78 @@
+//! What can be done to a resource, one verb a file.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod pods;
+mod scale;
+pub mod services;
+mod update;
+mod watch;
+
+pub use delete::{Deleted, delete_object};
+pub use watch::watch;
+
+use setpoint_store::{At, Commit, Expected};
+
+use crate::failure::{Failure, Result};
+use crate::object::Stored;
+use crate::registry::{Resource, Subresource};
+use crate::request::Verb;
+use crate::response::Response;
+use crate::server::{Call, Shared};
+
+/// Answers any call but a watch.
+pub async fn run(server: &Shared, call: Call) -> Result<Response> {
+    let subresource = call.path.subresource.as_deref().and_then(|name| call.resource.subresource(name));
+    if let Some(subresource) = subresource
+        && !subresource.verbs().contains(&call.verb.name())
+    {
+        return Err(Failure::method_not_allowed());
+    }
+    if call.verb == Verb::DeleteCollection && call.resource.rules.keeps_collection {
+        return Err(Failure::method_not_allowed());
+    }
+    match (call.verb, subresource) {
+        (Verb::Get, Some(Subresource::Scale)) => scale::get(server, call).await,
+        (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
+        (Verb::Create, Some(Subresource::Binding)) => pods::bind(server, call).await,
+        (Verb::Create, Some(Subresource::Eviction)) => pods::evict(server, call).await,
+        (Verb::Get, _) => get::get(server, call).await,
+        (Verb::List, _) => list::list(server, call).await,
+        (Verb::Create, _) => create::create(server, call).await,
+        (Verb::Update, _) => update::update(server, call).await,
+        (Verb::Patch, _) => patch::patch(server, call).await,
+        (Verb::Delete, _) => delete::delete(server, call).await,
+        (Verb::DeleteCollection, _) => delete::delete_collection(server, call).await,
+        (Verb::Watch, _) => unreachable!("watches are answered apart: they have no deadline"),
+    }
+}
+
+/// The object as it is now.
+pub async fn read(server: &Shared, resource: &Resource, namespace: Option<&str>, name: &str) -> Result<Stored> {
+    let key = resource.key(namespace, name);
+    let entry = server.store.get(&key, At::Now).await?.value;
+    entry.as_ref().map(Stored::from).ok_or_else(|| Failure::not_found(resource, name))
+}
+
+/// What became of a write.
+enum Written {
+    Done(Stored),
+    /// Somebody else wrote the key first.
+    Raced,
+}
+
+async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stored) -> Result<Written> {
+    match server.store.commit(commit).await {
+        Ok(committed) => Ok(Written::Done(answer(committed.revision))),
+        Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The condition under which a stored object may be replaced.
+fn unchanged(stored: &Stored) -> Expected {
+    Expected::Revision(stored.revision())
+}

@@ -1,0 +1,73 @@
+//! What can be done to Pods alone: binding one to a node, and evicting one.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use setpoint_store::Commit;
+
+use super::{Written, delete_object, read, unchanged, write};
+use crate::failure::{Failure, Result};
+use crate::field::{Errors, Node};
+use crate::kinds::pod_binding;
+use crate::negotiate;
+use crate::object::{self, Stored};
+use crate::query::{DeleteOptions, Query, WriteOptions};
+use crate::response::{self, Response};
+use crate::server::{Call, Shared};
+
+/// Puts a Pod on a node. A Pod that is on one already stays there.
+pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let binding = body(&call, "Binding")?;
+    let mut errors = Errors::default();
+    pod_binding::validate_binding(Node::root(&binding), &mut errors);
+    if !errors.is_empty() {
+        return Err(Failure::invalid_kind("", "Binding", call.name(), errors));
+    }
+    loop {
+        let current = read(server, &call.resource, call.namespace(), call.name()).await?;
+        let mut pod = call.resource.value(&current);
+        pod_binding::bind(&mut pod, &binding, call.now).map_err(|error| {
+            Failure::subresource_conflict(&call.resource, "binding", call.name(), &error.to_string())
+        })?;
+        if options.dry_run {
+            return Ok(done());
+        }
+        let bytes = object::encode(&pod);
+        let key = call.resource.key(call.namespace(), call.name());
+        let commit = Commit { key, value: Some(bytes.clone()), expected: unchanged(&current) };
+        if let Written::Done(_) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
+            return Ok(done());
+        }
+    }
+}
+
+/// Deletes a Pod as its owner's disruption budget allows; there are no budgets yet, so any Pod may be evicted.
+pub(super) async fn evict(server: &Shared, call: Call) -> Result<Response> {
+    let eviction = body(&call, "Eviction")?;
+    let options = match eviction.get("deleteOptions") {
+        Some(options @ Value::Object(_)) => DeleteOptions::parse(&Query::default(), Some(options))?,
+        _ => DeleteOptions::default(),
+    };
+    let dry_run = WriteOptions::parse(&call.query, "CreateOptions")?.dry_run;
+    let options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options };
+    delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
+    Ok(done())
+}
+
+fn body(call: &Call, kind: &str) -> Result<Value> {
+    let refused = |why: String| Failure::bad_request(format!("{kind} cannot be handled: {why}"));
+    let body = negotiate::body(&call.headers, &call.body)?.decode_any();
+    let body = body.map_err(|error| refused(error.to_string()))?.object;
+    if !body.is_object() || body["kind"].as_str().is_some_and(|given| given != kind) {
+        return Err(refused(format!("an object of kind {kind} is needed")));
+    }
+    if body["metadata"]["name"].as_str().is_some_and(|name| name != call.name()) {
+        return Err(Failure::bad_request(format!("name in URL does not match name in {kind} object")));
+    }
+    Ok(body)
+}
+
+fn done() -> Response {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    response::json(StatusCode::CREATED, &body)
+}

@@ -1,0 +1,184 @@
+//! Replacing an object, and what updates and patches share.
+
+use http::StatusCode;
+use serde_json::Value;
+use setpoint_store::{At, Commit};
+
+use super::create::create_by_update;
+use super::{Written, services, unchanged, write};
+use crate::deletion;
+use crate::failure::{Failure, Result};
+use crate::field::{Errors, Node, Path};
+use crate::kind::Part;
+use crate::negotiate;
+use crate::object::{self, Stored};
+use crate::query::WriteOptions;
+use crate::registry::{Resource, text_at};
+use crate::render::Renderer;
+use crate::response::{self, Response};
+use crate::server::{Call, Shared};
+use crate::write::{self as pipeline, Decoded};
+
+/// How often a write that names no revision is tried again when others write the same object.
+const TRIES: usize = 32;
+
+pub(super) async fn update(server: &Shared, call: Call) -> Result<Response> {
+    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let body = negotiate::body(&call.headers, &call.body)?;
+    let decoded = pipeline::decode(&call.resource, body, options.field_validation)?;
+    let change = |_: Option<&Value>| Ok(Decoded { object: decoded.object.clone(), warnings: decoded.warnings.clone() });
+    let changed = apply(server, &call, &options, Source::Update, change).await?;
+    Ok(changed.response(&renderer))
+}
+
+/// Where a changed object comes from. They differ in how a name or uid that does not fit is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Update,
+    Patch,
+}
+
+/// An object after a write.
+pub(super) struct Changed {
+    pub stored: Stored,
+    pub created: bool,
+    pub warnings: Vec<String>,
+}
+
+impl Changed {
+    pub(super) fn response(self, renderer: &Renderer) -> Response {
+        let code = if self.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = renderer.object(code, &self.stored);
+        response::warn(&mut response, self.warnings);
+        response
+    }
+}
+
+/// Reads the object, lets `change` make the new one from it, and stores that; again from the start if somebody else
+/// wrote in between and the writer did not insist on a revision.
+pub(super) async fn apply(
+    server: &Shared,
+    call: &Call,
+    options: &WriteOptions,
+    source: Source,
+    mut change: impl FnMut(Option<&Value>) -> Result<Decoded>,
+) -> Result<Changed> {
+    let resource = &call.resource;
+    let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
+    let part = subresource.map_or(Part::Main, |subresource| subresource.part());
+    let key = resource.key(call.namespace(), call.name());
+    for _ in 0..TRIES {
+        let Some(entry) = server.store.get(&key, At::Now).await?.value else {
+            if source == Source::Patch {
+                return Err(Failure::not_found(resource, call.name()));
+            }
+            let decoded = change(None)?;
+            check_name(call, &decoded.object)?;
+            let (stored, warnings) = create_by_update(server, call, options, decoded.object, part).await?;
+            return Ok(Changed { stored, created: true, warnings });
+        };
+        let current = Stored::from(&entry);
+        let old = resource.value(&current);
+        let Decoded { mut object, mut warnings } = change(Some(&old))?;
+        check_name(call, &object)?;
+        pipeline::place(resource, call.namespace(), &mut object)?;
+        if source == Source::Update {
+            check_uid(call, &object, &old)?;
+        }
+        let insists = check_revision(call, &object, &current, source)?;
+        pipeline::finish_update(resource, &mut object, &old, part)?;
+        warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(&old)));
+        let outcome = save(server, call, options, &current, &old, object).await?;
+        match outcome {
+            Written::Done(stored) => return Ok(Changed { stored, created: false, warnings }),
+            Written::Raced if insists => return Err(Failure::modified(resource, call.name())),
+            Written::Raced => {}
+        }
+    }
+    Err(Failure::modified(resource, call.name()))
+}
+
+/// Stores the new object, or removes it where the change took away the last thing that kept it.
+async fn save(
+    server: &Shared,
+    call: &Call,
+    options: &WriteOptions,
+    current: &Stored,
+    old: &Value,
+    mut object: Value,
+) -> Result<Written> {
+    let resource = &call.resource;
+    let lease = services::allocate(server, resource, &mut object, Some(old), options.dry_run)?;
+    let released = deletion::is_released(&object);
+    let bytes = object::encode(&object);
+    if current.is(&bytes) && !released {
+        lease.keep();
+        return Ok(Written::Done(current.clone()));
+    }
+    if options.dry_run {
+        return Ok(Written::Done(Stored::new(bytes, current.revision())));
+    }
+    let value = (!released).then(|| bytes.clone());
+    let commit = Commit { key: resource.key(call.namespace(), call.name()), value, expected: unchanged(current) };
+    let written = write(server, commit, |revision| Stored::new(bytes, revision)).await?;
+    if let Written::Done(_) = written {
+        lease.keep();
+        if released {
+            super::delete::removed(server, resource, call.namespace(), old);
+        }
+    }
+    Ok(written)
+}
+
+fn check_name(call: &Call, object: &Value) -> Result<()> {
+    let name = text_at(object, &["metadata", "name"]);
+    if name == call.name() {
+        return Ok(());
+    }
+    if name.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    Err(Failure::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        call.name()
+    )))
+}
+
+/// An update that names another uid is meant for another object of the same name.
+fn check_uid(call: &Call, object: &Value, old: &Value) -> Result<()> {
+    let (given, found) = (text_at(object, &["metadata", "uid"]), text_at(old, &["metadata", "uid"]));
+    if given.is_empty() || given == found {
+        return Ok(());
+    }
+    let namespace = call.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {given}, UID in object meta: {found}",
+        call.resource.plural,
+        call.name(),
+    );
+    Err(Failure::conflict(&call.resource, call.name(), &why))
+}
+
+/// Whether the writer insists on the revision it read; an error if that is not the current one.
+fn check_revision(call: &Call, object: &Value, current: &Stored, source: Source) -> Result<bool> {
+    let given = text_at(object, &["metadata", "resourceVersion"]);
+    let now = current.revision().to_string();
+    if given.is_empty() || given == "0" {
+        if call.resource.rules.needs_revision && source == Source::Update {
+            let mut errors = Errors::default();
+            errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
+            let Resource { group, plural, .. } = call.resource.as_ref();
+            return Err(Failure::invalid_kind(group, plural, call.name(), errors));
+        }
+        return Ok(false);
+    }
+    if given != now {
+        return Err(Failure::modified(&call.resource, call.name()));
+    }
+    // A patch carries the revision of the object it was applied to, which the writer did not name.
+    Ok(source == Source::Update)
+}

@@ -1,0 +1,296 @@
+//! Following a collection: every change after a revision, in order, once.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use serde_json::json;
+use setpoint_store::{At, Event, Range, Revision, Watch};
+use tokio::time::{Instant, Interval, Sleep};
+
+use crate::failure::{Failure, Result};
+use crate::filter::Filter;
+use crate::metrics::Held;
+use crate::negotiate::{self, Encoding, Shape};
+use crate::object::Stored;
+use crate::query::ListOptions;
+use crate::registry::Resource;
+use crate::render::Renderer;
+use crate::response::{self, Response};
+use crate::server::{Call, Shared};
+
+/// A watch whose client names no end gets one between half an hour and an hour, so that not all come back at once.
+const LONGEST_S: std::ops::Range<u64> = 30 * 60..60 * 60;
+/// How often a client is told that nothing concerned it, so that it can resume from there.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// Events that are ready are sent together up to about this size.
+const CHUNK: usize = 32 * 1024;
+
+pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
+    let form = negotiate::form(&call.headers)?;
+    if form.encoding == Encoding::Yaml {
+        return Err(Failure::not_acceptable());
+    }
+    let renderer = Renderer::new(call.resource.clone(), form, &call.query, call.now)?;
+    let mut options = ListOptions::parse(&call.query, true)?;
+    if !call.name().is_empty() {
+        options.field_selector = format!("metadata.name={}", call.name());
+    }
+    let filter = Filter::parse(&call.resource, &options)?;
+    let scope = match (filter.name(), call.namespace(), call.resource.namespaced) {
+        (Some(name), Some(namespace), true) => call.resource.key(Some(namespace), name).to_string(),
+        (Some(name), None, false) => call.resource.key(None, name).to_string(),
+        _ => call.resource.directory(call.namespace()),
+    };
+    let start = match begin(server, &scope, &options).await {
+        Ok(start) => start,
+        Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
+        Err(failure) => return Err(failure),
+    };
+    let timeout_s = options.timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
+    let follower = Follower {
+        resource: call.resource,
+        renderer,
+        filter,
+        initial: start.initial.into(),
+        initial_end: start.announce_end.then_some(start.revision),
+        watch: start.watch,
+        deadline: Box::pin(tokio::time::sleep(timeout)),
+        bookmarks: options.allow_bookmarks.then(|| {
+            let mut interval = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
+            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            interval
+        }),
+        stopping: server.stopping(),
+        columns_sent: false,
+        over: false,
+        _held: server.metrics.watch(),
+    };
+    Ok(response::streamed(stream::unfold(follower, |mut follower| async move {
+        let chunk = follower.next_chunk().await?;
+        Some((chunk, follower))
+    })))
+}
+
+struct Start {
+    watch: Box<dyn Watch>,
+    initial: Vec<Stored>,
+    revision: Revision,
+    /// Whether the end of the initial events is marked.
+    announce_end: bool,
+}
+
+/// Opens the store's watch, and reads what was there before it where the client wants that first.
+async fn begin(server: &Shared, scope: &str, options: &ListOptions) -> Result<Start> {
+    let from_state = options.send_initial_events.unwrap_or(options.revision.is_none_or(|revision| revision == 0));
+    let newest = server.store.revision();
+    if let Some(wanted) = options.revision.filter(|wanted| *wanted > newest) {
+        return Err(Failure::revision_too_large(wanted, newest));
+    }
+    if from_state {
+        let page = server.store.range(Range { scope, after: None, limit: 0, at: At::Now }).await?;
+        let watch = server.store.watch(scope, page.revision)?;
+        let initial = page.entries.iter().map(Stored::from).collect();
+        let announce_end = options.send_initial_events == Some(true) && options.allow_bookmarks;
+        return Ok(Start { watch, initial, revision: page.revision, announce_end });
+    }
+    let revision = options.revision.filter(|revision| *revision > 0).unwrap_or(newest);
+    let watch = server.store.watch(scope, revision).map_err(too_old)?;
+    Ok(Start { watch, initial: Vec::new(), revision, announce_end: false })
+}
+
+fn too_old(error: setpoint_store::Error) -> Failure {
+    match error {
+        setpoint_store::Error::Compacted { requested, oldest } => {
+            Failure::expired(format!("too old resource version: {requested} ({oldest})"))
+        }
+        other => other.into(),
+    }
+}
+
+/// A watch that ends before it began, as Kubernetes tells it: an answer of 200 with one ERROR event.
+fn ended(failure: &Failure) -> Response {
+    response::streamed(stream::iter([error_event(failure)]))
+}
+
+fn error_event(failure: &Failure) -> Bytes {
+    let mut line = json!({"type": "ERROR", "object": failure.status()}).to_string();
+    line.push('\n');
+    Bytes::from(line)
+}
+
+/// One client's watch.
+struct Follower {
+    resource: Arc<Resource>,
+    renderer: Renderer,
+    filter: Filter,
+    initial: VecDeque<Stored>,
+    /// The revision to announce when the initial events are through.
+    initial_end: Option<Revision>,
+    watch: Box<dyn Watch>,
+    deadline: Pin<Box<Sleep>>,
+    bookmarks: Option<Interval>,
+    stopping: tokio::sync::watch::Receiver<bool>,
+    columns_sent: bool,
+    over: bool,
+    _held: Held,
+}
+
+impl Follower {
+    /// The next lines to send; `None` when the watch is over.
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK
+            && let Some(stored) = self.initial.pop_front()
+        {
+            if self.filter.matches(&self.resource, &stored) {
+                self.write_event("ADDED", &stored, &mut chunk);
+            }
+        }
+        if self.initial.is_empty()
+            && let Some(revision) = self.initial_end.take()
+        {
+            self.write_bookmark(revision, true, &mut chunk);
+        }
+        while chunk.is_empty() {
+            match self.wait().await {
+                Woken::Event(event) => {
+                    self.take(&event, &mut chunk);
+                    self.take_ready(&mut chunk);
+                }
+                Woken::Bookmark => self.write_bookmark(self.watch.progress(), false, &mut chunk),
+                Woken::Failed(error) => {
+                    self.over = true;
+                    return Some(error_event(&too_old(error)));
+                }
+                Woken::Over => {
+                    self.over = true;
+                    if self.bookmarks.is_some() {
+                        self.write_bookmark(self.watch.progress(), false, &mut chunk);
+                    }
+                    return (!chunk.is_empty()).then(|| chunk.into());
+                }
+            }
+        }
+        Some(chunk.into())
+    }
+
+    async fn wait(&mut self) -> Woken {
+        let bookmark = async {
+            match &mut self.bookmarks {
+                Some(interval) => interval.tick().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = self.watch.next() => match event {
+                Ok(event) => Woken::Event(event),
+                Err(setpoint_store::Error::Closed) => Woken::Over,
+                Err(error) => Woken::Failed(error),
+            },
+            () = &mut self.deadline => Woken::Over,
+            _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Over,
+            _ = bookmark => Woken::Bookmark,
+        }
+    }
+
+    /// What is there already goes into the same chunk.
+    fn take_ready(&mut self, chunk: &mut Vec<u8>) {
+        while chunk.len() < CHUNK {
+            match self.watch.try_next() {
+                Ok(Some(event)) => self.take(&event, chunk),
+                // An error comes again from the next wait.
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Turns a commit into what this client sees of it: its selector may make an update an ADDED or a DELETED.
+    fn take(&mut self, event: &Event, chunk: &mut Vec<u8>) {
+        let is = event.value.as_ref().map(|bytes| Stored::new(bytes.clone(), event.revision));
+        let was = event.previous.as_ref().map(|(bytes, _)| Stored::new(bytes.clone(), event.revision));
+        let matches =
+            |stored: &Option<Stored>| stored.as_ref().is_some_and(|stored| self.filter.matches(&self.resource, stored));
+        let (kind, stored) = match (matches(&was), matches(&is)) {
+            (false, true) => ("ADDED", is),
+            (true, true) => ("MODIFIED", is),
+            (true, false) => ("DELETED", was),
+            (false, false) => return,
+        };
+        let Some(stored) = stored else { return };
+        if !self.renderer.is_shared() {
+            self.write_event(kind, &stored, chunk);
+            return;
+        }
+        let frames = event.derived.get_or_init(|| Box::new(Frames::default()));
+        let Some(frames) = frames.downcast_ref::<Frames>() else { return };
+        let line = frames.of(kind).get_or_init(|| {
+            let mut line = Vec::with_capacity(stored.len() + 96);
+            self.write_event(kind, &stored, &mut line);
+            line.into()
+        });
+        chunk.extend_from_slice(line);
+    }
+
+    fn write_event(&mut self, kind: &str, stored: &Stored, into: &mut Vec<u8>) {
+        into.extend_from_slice(br#"{"type":""#);
+        into.extend_from_slice(kind.as_bytes());
+        into.extend_from_slice(br#"","object":"#);
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        self.renderer.write_object(stored, columns, into);
+        into.extend_from_slice(b"}\n");
+    }
+
+    /// Says that this client has seen everything up to a revision.
+    fn write_bookmark(&self, revision: Revision, initial_end: bool, into: &mut Vec<u8>) {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, version) = match self.renderer.form().shape {
+            Shape::Full => (self.resource.kind.to_string(), self.resource.api_version()),
+            Shape::Partial => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            Shape::Table => ("Table".to_owned(), "meta.k8s.io/v1".to_owned()),
+        };
+        let mut object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
+        if self.renderer.form().shape == Shape::Table {
+            object["rows"] = json!([]);
+            object["columnDefinitions"] = json!([]);
+        }
+        into.extend_from_slice(json!({"type": "BOOKMARK", "object": object}).to_string().as_bytes());
+        into.push(b'\n');
+    }
+}
+
+enum Woken {
+    Event(Arc<Event>),
+    Bookmark,
+    Failed(setpoint_store::Error),
+    Over,
+}
+
+/// An event's lines, each written once for all its watchers.
+#[derive(Default)]
+struct Frames {
+    added: OnceLock<Bytes>,
+    modified: OnceLock<Bytes>,
+    deleted: OnceLock<Bytes>,
+}
+
+impl Frames {
+    fn of(&self, kind: &str) -> &OnceLock<Bytes> {
+        match kind {
+            "ADDED" => &self.added,
+            "MODIFIED" => &self.modified,
+            _ => &self.deleted,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the program tells about its work, on standard error.
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// Starts logging. `SETPOINT_LOG` filters as `RUST_LOG` does elsewhere, such as `setpoint_apiserver=debug`.
+pub fn start(format: Format) {
+    let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    match format {
+        Format::Text => builder.with_ansi(colours).with_target(false).init(),
+        Format::Json => builder.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Drives the server with kubectl through a golden script.
+//!
+//! `kubectl/golden.txt` holds commands and what they print. Of its lines, `$` is a command for the shell, run in the
+//! folder `kubectl/files`; `|` is its output, `!` its errors, `=` its exit code if it is not 0; `@` is the oldest
+//! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the file anew.
+//!
+//! Other releases of kubectl word things differently: with a kubectl that the file was not written with, only exit
+//! codes are compared, and commands that it does not have yet are left out.
+
+mod filter;
+mod script;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use setpoint_testkit::kubectl::Version;
+use setpoint_testkit::{Kubectl, Server};
+
+use self::filter::Filter;
+use self::script::{Part, Script, Transcript};
+use crate::SETPOINT;
+
+/// The kubectl that the golden file was written with.
+const WRITTEN_WITH: Version = Version { major: 1, minor: 33 };
+
+#[tokio::test]
+async fn kubectl_follows_the_golden_script() -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");
+    let golden = folder.join("golden.txt");
+    let mut script = Script::parse(&fs::read_to_string(&golden)?)?;
+    let kubectl = Kubectl::newest()?;
+    let server = Server::start(SETPOINT).await?;
+    let shell = Shell::new(&server, &kubectl, folder.join("files"))?;
+
+    let mut differences = String::new();
+    for part in &mut script.parts {
+        let Part::Step { since, command, transcript: expected } = part else { continue };
+        if since.is_some_and(|since| since > kubectl.version) {
+            println!("NOTE: kubectl {} is too old for: {command}", kubectl.version);
+            continue;
+        }
+        let actual = shell.run(command)?;
+        let same = if kubectl.version == WRITTEN_WITH { actual == *expected } else { actual.code == expected.code };
+        if !same {
+            differences += &format!("$ {command}\n--- expected\n{expected}--- actual\n{actual}\n");
+        }
+        *expected = actual;
+    }
+
+    if kubectl.version != WRITTEN_WITH {
+        println!("NOTE: kubectl is {}, not {WRITTEN_WITH}: only exit codes were compared", kubectl.version);
+    } else if std::env::var_os("SETPOINT_UPDATE_GOLDEN").is_some() {
+        return Ok(fs::write(golden, script.to_string())?);
+    }
+    if !differences.is_empty() {
+        bail!("kubectl sees something else (SETPOINT_UPDATE_GOLDEN=1 accepts it):\n{differences}");
+    }
+    Ok(())
+}
+
+/// Runs commands as a user of the server would.
+struct Shell {
+    files: PathBuf,
+    home: PathBuf,
+    path: String,
+    kubeconfig: PathBuf,
+    filter: Filter,
+}
+
+impl Shell {
+    fn new(server: &Server, kubectl: &Kubectl, files: PathBuf) -> Result<Self> {
+        let home = server.folder().join("home");
+        let programs = home.join("bin");
+        fs::create_dir_all(&programs)?;
+        symlink(&kubectl.program, programs.join("kubectl"))?;
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").context("PATH")?);
+        let kubeconfig = server.kubeconfig_path();
+        Ok(Self { files, home, path, kubeconfig, filter: Filter::new()? })
+    }
+
+    fn run(&self, command: &str) -> Result<Transcript> {
+        let output = Command::new("bash")
+            .args(["-c", command])
+            .current_dir(&self.files)
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", &self.home)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("TZ", "UTC")
+            .output()?;
+        Ok(Transcript {
+            stdout: self.filter.apply(&String::from_utf8_lossy(&output.stdout)),
+            stderr: self.filter.apply(&String::from_utf8_lossy(&output.stderr)),
+            code: output.status.code().context("the shell was killed")?,
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! Proofs against the real binary: what a user of the server would notice.
+
+mod crash;
+mod fuzz;
+mod kube_rs;
+mod kubectl;
+mod python;
+mod tidy;
+
+/// The binary under test.
+const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");

@@ -1,0 +1,32 @@
+//! Runs the Python `kubernetes` client against the server.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use setpoint_testkit::Server;
+
+use crate::SETPOINT;
+
+#[tokio::test]
+async fn the_python_client_lists_watches_patches_and_deletes() -> Result<()> {
+    let python = python()?;
+    let server = Server::start(SETPOINT).await?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/python/client.py");
+    let output = Command::new(python).arg(script).arg(server.kubeconfig_path()).output()?;
+    let said = [output.stdout, output.stderr].concat();
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    Ok(())
+}
+
+/// A Python that has the client.
+fn python() -> Result<String> {
+    let given = std::env::var("SETPOINT_PYTHON").ok();
+    for python in given.into_iter().chain(["python3".to_owned()]) {
+        let import = Command::new(&python).args(["-c", "import kubernetes"]).output();
+        if import.context("no Python")?.status.success() {
+            return Ok(python);
+        }
+    }
+    bail!("no Python with the package `kubernetes`: run ./test, or name one in SETPOINT_PYTHON")
+}
