@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
@@ -142,6 +143,9 @@ impl Server {
             Err(_) => response::failure(&Failure::internal("a broken invariant; the server's log says which")),
         };
         response::warn(&mut response, about.deprecation);
+        if !about.body_read && parts.version < http::Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         self.0.metrics.observe(about.verb, &about.resource, response.status(), started.elapsed());
         response
     }
@@ -150,13 +154,17 @@ impl Server {
     where
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
-        let target = request::target(parts.uri.path())?;
-        if !matches!(target, Target::Health { .. }) && parts.extensions.get::<Identity>().is_none() {
+        let target = request::target(parts.uri.path());
+        if !matches!(target, Ok(Target::Health { .. })) && parts.extensions.get::<Identity>().is_none() {
             self.0.authenticator.authenticate(&parts.headers)?;
         }
+        // Before anything is refused, so that the next request on the connection begins where this one ends.
+        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
+        about.body_read = true;
         let query = Query::parse(parts.uri.query());
-        let Target::Resource(path) = target else {
-            return self.0.answer_plain(target, parts, &query);
+        let path = match target? {
+            Target::Resource(path) => path,
+            target => return self.0.answer_plain(target, parts, &query),
         };
         let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
@@ -165,13 +173,10 @@ impl Server {
         };
         check_scope(&resource, &path, &parts.method)?;
         let verb = path.verb(&parts.method, query.is_watch())?;
-        *about = About {
-            verb: verb.name(),
-            resource: resource.plural.to_string(),
-            deprecation: resource.behaviour.deprecation(),
-        };
+        about.verb = verb.name();
+        about.resource = resource.plural.to_string();
+        about.deprecation = resource.behaviour.deprecation();
         let _in_flight = self.0.metrics.in_flight(verb);
-        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { resource, verb, path, query, headers, body, now };
         if verb == Verb::Watch {
@@ -186,11 +191,12 @@ struct About {
     verb: &'static str,
     resource: String,
     deprecation: Option<&'static str>,
+    body_read: bool,
 }
 
 impl Default for About {
     fn default() -> About {
-        About { verb: "other", resource: String::new(), deprecation: None }
+        About { verb: "other", resource: String::new(), deprecation: None, body_read: false }
     }
 }
 
