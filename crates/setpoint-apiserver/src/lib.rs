@@ -25,7 +25,6 @@ pub mod namespaces;
 pub mod negotiate;
 pub mod object;
 pub mod object_meta;
-pub mod object_meta;
 pub mod openapi;
 pub mod patch;
 pub mod quantity;
@@ -44,4 +43,3 @@ pub mod write;
 
 pub use authentication::{Authenticator, Identity};
 pub use server::Server;
-pub mod service_ip;

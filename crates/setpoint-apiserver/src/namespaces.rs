@@ -55,7 +55,8 @@ impl Namespaces {
         for name in INITIAL {
             let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let stamp = Stamp { now: Timestamp::now(), uid: Uuid::new_v4().to_string(), suffix: String::new() };
-            write::finish_create(&resource, &mut namespace, &stamp)?;
+            write::begin_create(&resource, &mut namespace, &stamp)?;
+            write::finish_create(&resource, &mut namespace)?;
             let value = Some(object::encode(&namespace));
             let commit = Commit { key: resource.key(None, name), value, expected: Expected::Absent };
             match server.store.commit(commit).await {

@@ -86,7 +86,7 @@ impl Server {
             registry: built_in::registry(),
             scale: built_in::scale(),
             namespaces,
-            services: Mutex::new(Allocator::default()),
+            services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),

@@ -138,8 +138,8 @@ pub fn place(resource: &Resource, namespace: Option<&str>, object: &mut Value) -
     }
 }
 
-/// Makes a new object complete and checks it.
-pub fn finish_create(resource: &Resource, object: &mut Value, stamp: &Stamp) -> Result<()> {
+/// Gives a new object what it does not have: server-side metadata and defaults.
+pub fn begin_create(resource: &Resource, object: &mut Value, stamp: &Stamp) -> Result<()> {
     if !text_at(object, &["metadata", "resourceVersion"]).is_empty() {
         return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
     }
@@ -159,7 +159,12 @@ pub fn finish_create(resource: &Resource, object: &mut Value, stamp: &Stamp) -> 
     let kind = resource.behaviour.as_ref();
     kind.default(object);
     let admitted = kind.admit(object);
-    admitted.map_err(|why| Failure::forbidden(resource, text_at(object, &["metadata", "name"]), &why))?;
+    admitted.map_err(|why| Failure::forbidden(resource, text_at(object, &["metadata", "name"]), &why))
+}
+
+/// Sets what a new object starts with and checks it.
+pub fn finish_create(resource: &Resource, object: &mut Value) -> Result<()> {
+    let kind = resource.behaviour.as_ref();
     kind.prepare_create(object);
     let mut errors = Errors::default();
     let node = Node::root(object);
@@ -173,11 +178,9 @@ pub fn finish_create(resource: &Resource, object: &mut Value, stamp: &Stamp) -> 
     refuse(resource, object, errors)
 }
 
-/// Makes a changed object complete and checks it. `object` has the writer's metadata; what a writer may not change is
-/// taken from `old`.
-pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) -> Result<()> {
-    let kind = resource.behaviour.as_ref();
-    kind.default(object);
+/// Gives a changed object its defaults, and takes from `old` what a writer of this part may not change.
+pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) {
+    resource.behaviour.default(object);
     match part {
         Part::Main if resource.has_status() => copy_field(object, old, "status"),
         Part::Main => {}
@@ -187,6 +190,11 @@ pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part:
     if let Some(old) = old["metadata"].as_object() {
         object_meta::prepare_update(metadata(object), old);
     }
+}
+
+/// Settles a changed object and checks it.
+pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) -> Result<()> {
+    let kind = resource.behaviour.as_ref();
     kind.prepare_update(object, old, part);
     if kind.has_generation() && kind.is_new_generation(object, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);

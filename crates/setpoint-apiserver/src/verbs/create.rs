@@ -47,11 +47,12 @@ pub(super) async fn insert(
     for attempt in 1.. {
         let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
         let mut candidate = object.clone();
-        write::finish_create(resource, &mut candidate, &stamp)?;
+        write::begin_create(resource, &mut candidate, &stamp)?;
+        let claim = services::allocate(server, resource, &mut candidate, None)?;
+        write::finish_create(resource, &mut candidate)?;
         let name = text_at(&candidate, &["metadata", "name"]).to_owned();
         let key = resource.key(call.namespace(), &name);
         let warnings = resource.behaviour.warnings(crate::field::Node::root(&candidate), None);
-        let lease = services::allocate(server, resource, &mut candidate, None, options.dry_run)?;
         let bytes = object::encode(&candidate);
         if options.dry_run {
             return match read(server, resource, call.namespace(), &name).await {
@@ -61,7 +62,7 @@ pub(super) async fn insert(
         }
         let commit = Commit { key, value: Some(bytes.clone()), expected: Expected::Absent };
         if let Written::Done(stored) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
-            lease.keep();
+            claim.keep();
             if let Some(namespace) = call.namespace() {
                 server.namespaces.recheck(server, namespace).await;
             }

@@ -5,10 +5,11 @@ use serde_json::Value;
 use setpoint_store::{At, Range};
 
 use crate::failure::{Failure, Result};
+use crate::kinds::service::{self, Refusal};
 use crate::object::Stored;
-use crate::registry::Resource;
+use crate::registry::{Resource, text_at};
 use crate::server::Shared;
-use crate::service_ip::{Allocator, allocate_service, release_service};
+use crate::service_ip::{Allocator, Claim};
 
 /// Takes note of what stored Services use.
 pub async fn learn_addresses(server: &Shared) -> Result<()> {
@@ -17,68 +18,58 @@ pub async fn learn_addresses(server: &Shared) -> Result<()> {
     let page = server.store.range(Range { scope: &scope, after: None, limit: 0, at: At::Now }).await?;
     let mut allocator = server.services.lock();
     for entry in &page.entries {
-        allocator.learn(&resource.value(&Stored::from(entry)));
+        service::seed(&resource.value(&Stored::from(entry)), &mut allocator);
     }
     Ok(())
 }
 
-/// What a write took. Given back unless the write is kept; what the write no longer needs is given back if it is.
-#[must_use]
-pub struct Lease<'s> {
-    services: Option<&'s Mutex<Allocator>>,
-    new: Value,
-    old: Option<Value>,
+/// What a write took for a Service. Given back when this is dropped, unless the write is kept.
+#[must_use = "what a write takes is given back unless it is kept"]
+pub(super) struct Taken<'s> {
+    services: &'s Mutex<Allocator>,
+    claim: Option<Claim>,
 }
 
-impl Lease<'_> {
-    /// The write took place.
-    pub fn keep(mut self) {
-        if let (Some(services), Some(old)) = (self.services.take(), &self.old) {
-            services.lock().release_difference(old, &self.new);
+impl Taken<'_> {
+    /// The write took place: what it took stays taken, what it no longer needs is free.
+    pub(super) fn keep(mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.services.lock().commit(claim);
         }
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Some(services) = self.services else { return };
-        match &self.old {
-            Some(old) => services.lock().release_difference(&self.new, old),
-            None => release_service(&self.new, &mut services.lock()),
+        if let Some(claim) = self.claim.take() {
+            self.services.lock().revert(claim);
         }
     }
 }
 
-/// Gives a Service the addresses and ports it asks for or needs. Does nothing for other kinds.
-pub fn allocate<'s>(
+/// Gives a Service the addresses and ports it asks for or needs. Takes nothing for other kinds.
+pub(super) fn allocate<'s>(
     server: &'s Shared,
     resource: &Resource,
     object: &mut Value,
     old: Option<&Value>,
-    dry_run: bool,
-) -> Result<Lease<'s>> {
+) -> Result<Taken<'s>> {
+    let services = &server.services;
     if !is_service(resource) {
-        return Ok(Lease { services: None, new: Value::Null, old: None });
+        return Ok(Taken { services, claim: None });
     }
-    let mut allocator = server.services.lock();
-    let mut random = || rand::random::<u64>();
-    let allocated = allocate_service(object, old, &mut allocator, &mut random);
-    drop(allocator);
-    allocated.map_err(|errors| {
-        Failure::invalid(resource, object["metadata"]["name"].as_str().unwrap_or_default(), errors)
+    let allocated = service::allocate(object, old, &mut services.lock(), &mut rand::random::<u64>);
+    let claim = allocated.map_err(|refusal| match refusal {
+        Refusal::Invalid(errors) => Failure::invalid(resource, text_at(object, &["metadata", "name"]), errors),
+        Refusal::Exhausted(why) => Failure::unavailable(why),
     })?;
-    let lease = Lease { services: Some(&server.services), new: object.clone(), old: old.cloned() };
-    if dry_run {
-        drop(lease);
-        return Ok(Lease { services: None, new: Value::Null, old: None });
-    }
-    Ok(lease)
+    Ok(Taken { services, claim: Some(claim) })
 }
 
 /// Gives back what a deleted Service used.
-pub fn release(server: &Shared, resource: &Resource, object: &Value) {
+pub(super) fn release(server: &Shared, resource: &Resource, object: &Value) {
     if is_service(resource) {
-        release_service(object, &mut server.services.lock());
+        service::release(object, &mut server.services.lock());
     }
 }
 

@@ -87,11 +87,17 @@ pub(super) async fn apply(
             check_uid(call, &object, &old)?;
         }
         let insists = check_revision(call, &object, &current, source)?;
+        pipeline::begin_update(resource, &mut object, &old, part);
+        let claim = services::allocate(server, resource, &mut object, Some(&old))?;
         pipeline::finish_update(resource, &mut object, &old, part)?;
         warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(&old)));
-        let outcome = save(server, call, options, &current, &old, object).await?;
-        match outcome {
-            Written::Done(stored) => return Ok(Changed { stored, created: false, warnings }),
+        match save(server, call, options, &current, &old, object).await? {
+            Written::Done(stored) => {
+                if !options.dry_run {
+                    claim.keep();
+                }
+                return Ok(Changed { stored, created: false, warnings });
+            }
             Written::Raced if insists => return Err(Failure::modified(resource, call.name())),
             Written::Raced => {}
         }
@@ -106,14 +112,12 @@ async fn save(
     options: &WriteOptions,
     current: &Stored,
     old: &Value,
-    mut object: Value,
+    object: Value,
 ) -> Result<Written> {
     let resource = &call.resource;
-    let lease = services::allocate(server, resource, &mut object, Some(old), options.dry_run)?;
     let released = deletion::is_released(&object);
     let bytes = object::encode(&object);
     if current.is(&bytes) && !released {
-        lease.keep();
         return Ok(Written::Done(current.clone()));
     }
     if options.dry_run {
@@ -122,11 +126,8 @@ async fn save(
     let value = (!released).then(|| bytes.clone());
     let commit = Commit { key: resource.key(call.namespace(), call.name()), value, expected: unchanged(current) };
     let written = write(server, commit, |revision| Stored::new(bytes, revision)).await?;
-    if let Written::Done(_) = written {
-        lease.keep();
-        if released {
-            super::delete::removed(server, resource, call.namespace(), old);
-        }
+    if released && let Written::Done(_) = written {
+        super::delete::removed(server, resource, call.namespace(), old);
     }
     Ok(written)
 }
