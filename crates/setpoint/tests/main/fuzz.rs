@@ -42,12 +42,15 @@ async fn mutated_requests_harm_nobody() -> Result<()> {
 async fn throw(kubeconfig: Kubeconfig, seed: u64, cases: u64) -> Result<()> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut client = Client::new(&kubeconfig)?;
+    let mut before = None;
     for _ in 0..cases {
         let mut case = corpus::any(&mut random);
         mutation::mutate(&mut case, &mut random);
         let answered = timeout(PATIENCE, answer(&mut client, &kubeconfig, &case)).await;
         let judged = answered.context("no answer in time").flatten().and_then(|answer| judge(&case, answer));
-        judged.with_context(|| format!("{case:?}"))?;
+        // The answer before may have broken the connection.
+        judged.with_context(|| format!("{case:?}\n--- came after ---\n{before:?}"))?;
+        before = Some(case);
     }
     Ok(())
 }
