@@ -66,7 +66,7 @@ async fn a_killed_server_loses_nothing() -> Result<()> {
 
 /// Returns with a server that runs.
 async fn kill_again_and_again(server: &mut Server, address: &Address, random: &mut SmallRng) -> Result<()> {
-    let mut kills = proof::extent(10, 60);
+    let mut kills = proof::extent(60, 600);
     while kills > 0 {
         // The moment is the point here: anything from the first requests after a start to a server in full swing.
         tokio::time::sleep(Duration::from_millis(random.random_range(1..250))).await;

@@ -72,7 +72,7 @@ impl Case {
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shorten = |bytes: &[u8]| {
-            let text: String = String::from_utf8_lossy(bytes).chars().take(2000).collect();
+            let text: String = String::from_utf8_lossy(bytes).chars().take(500).collect();
             if text.len() < bytes.len() { format!("{text}… ({} bytes)", bytes.len()) } else { text }
         };
         writeln!(f, "{} {}", self.method, shorten(self.target().as_bytes()))?;
