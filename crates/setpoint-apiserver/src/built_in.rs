@@ -8,9 +8,8 @@ use crate::registry::{Registry, Resource, Rules, Subresource};
 use crate::schema::Schemas;
 
 /// All built-in resources.
-pub fn registry() -> Registry {
+pub fn registry(schemas: &Schemas) -> Registry {
     use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status};
-    let schemas = Schemas::built_in();
     let new = |group: &'static str, version: &'static str, kind: &'static str, behaviour: Arc<dyn Behaviour>| {
         let package = group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
         let name = format!("io.k8s.api.{package}.{version}.{kind}");
@@ -28,9 +27,13 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         plural: "endpoints".into(),
         singular: "endpoints".into(),
+        rules: Rules { creates_on_update: true, ..Rules::default() },
         ..core("Endpoints", "ep", Arc::new(kinds::endpoints::Endpoints))
     });
-    registry.add(core("Event", "ev", Arc::new(kinds::event::CoreEvent)));
+    registry.add(Resource {
+        rules: Rules { creates_on_update: true, ..Rules::default() },
+        ..core("Event", "ev", Arc::new(kinds::event::CoreEvent))
+    });
     registry.add(Resource {
         namespaced: false,
         subresources: vec![Finalize, Status],
@@ -52,7 +55,7 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         categories: vec!["all".into()],
         subresources: vec![Status],
-        rules: Rules { returns_deleted: true, ..Rules::default() },
+        rules: Rules { creates_on_update: true, returns_deleted: true, ..Rules::default() },
         ..core("Service", "svc", Arc::new(kinds::service::Service))
     });
     registry.add(Resource {
@@ -87,15 +90,15 @@ pub fn registry() -> Registry {
     registry.add(Resource {
         short_names: vec!["ev".into()],
         stored_in: Some("".into()),
+        rules: Rules { creates_on_update: true, ..Rules::default() },
         ..new("events.k8s.io", "v1", "Event", Arc::new(kinds::event::EventsEvent))
     });
     registry
 }
 
 /// The shape that all scalable kinds share. It is not served by itself.
-pub fn scale() -> Resource {
-    let schema =
-        Schemas::built_in().get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
+pub fn scale(schemas: &Schemas) -> Resource {
+    let schema = schemas.get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
     Resource::new("autoscaling", "v1", "Scale", Arc::new(kinds::scale::Scale), schema)
 }
 
@@ -104,11 +107,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_a_name_column_first_and_as_many_cells_as_columns() {
+    fn every_kind_has_a_name_column_and_as_many_cells_as_columns() {
         let now = "2030-01-01T00:00:00Z".parse().expect("a time");
-        for resource in registry().resources() {
+        for resource in registry(&Schemas::built_in()).resources() {
             let columns = resource.behaviour.columns();
-            assert_eq!(columns.first().map(|column| column.format), Some("name"), "{}", resource.kind);
+            assert!(columns.iter().any(|column| column.format == "name"), "{}", resource.kind);
             let empty = serde_json::json!({"metadata": {"name": "a"}});
             assert_eq!(resource.behaviour.cells(&empty, now).len(), columns.len(), "{}", resource.kind);
         }

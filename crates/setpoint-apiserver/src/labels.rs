@@ -108,7 +108,9 @@ mod tests {
 
     use super::*;
 
-    fn errors_of(check: fn(Node<'_, '_>, &mut Errors), value: &Value) -> Vec<String> {
+    type Check = fn(Node<'_, '_>, &mut Errors);
+
+    fn errors_of(check: Check, value: &Value) -> Vec<String> {
         let mut errors = Errors::default();
         check(Node { value, path: Path::of("at") }, &mut errors);
         errors.iter().map(|error| error.to_string().split(" (e.g.").next().unwrap_or_default().to_owned()).collect()
@@ -118,7 +120,7 @@ mod tests {
     fn labels_and_annotations_are_checked() {
         let alphanumeric = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                             alphanumeric character";
-        let rows: [(&str, fn(Node<'_, '_>, &mut Errors), Value, Vec<String>); 5] = [
+        let rows: [(&str, Check, Value, Vec<String>); 5] = [
             ("good labels", validate_labels, json!({"app": "web", "a.b/c": ""}), vec![]),
             (
                 "a bad key is shown at the map",

@@ -113,6 +113,7 @@ pub fn body<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Result<Body<'b>> {
     match media_type(headers) {
         "" | "application/json" => Ok(Body::json(bytes)),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Body::yaml(bytes)),
+        "application/vnd.kubernetes.protobuf" => Ok(Body::protobuf(bytes)),
         _ => Err(Failure::unsupported_body()),
     }
 }

@@ -228,61 +228,50 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// The body counts if there is one, else the query.
+    /// The body counts if there is one, else the query. The body's types have been checked.
     pub fn parse(query: &Query, body: Option<&Value>) -> Result<DeleteOptions> {
-        let field = |name: &str| body.and_then(|body| body.get(name)).filter(|value| !value.is_null());
-        let text = |name: &str| -> Result<Option<String>> {
-            match (field(name), query.get(name)) {
-                (Some(Value::String(text)), _) => Ok(Some(text.clone())),
-                (Some(other), _) => Err(wrong_type(name, "a string", other)),
-                (None, Some(text)) if body.is_none() && !text.is_empty() => Ok(Some(text.to_owned())),
-                _ => Ok(None),
-            }
+        let field = |name: &str| body.map_or(&Value::Null, |body| &body[name]);
+        let text = |name: &str| match body {
+            Some(_) => field(name).as_str().map(str::to_owned),
+            None => query.get(name).filter(|text| !text.is_empty()).map(str::to_owned),
         };
         let mut errors = Errors::default();
-        let dry_run_values: Vec<&str> = match field("dryRun") {
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
-            Some(other) => return Err(wrong_type("dryRun", "a list", other)),
-            None if body.is_none() => query.all("dryRun"),
-            None => Vec::new(),
+        let dry_run_values: Vec<&str> = match body {
+            Some(_) => field("dryRun").as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+            None => query.all("dryRun"),
         };
         let dry_run = check_dry_run(&dry_run_values, &mut errors);
-        let policy = text("propagationPolicy")?;
-        let orphan = match field("orphanDependents") {
-            Some(value) => Some(value.as_bool().ok_or_else(|| wrong_type("orphanDependents", "a boolean", value))?),
-            None if body.is_none() => query.flag("orphanDependents"),
-            None => None,
+        let policy = text("propagationPolicy");
+        let orphan = match body {
+            Some(_) => field("orphanDependents").as_bool(),
+            None => query.flag("orphanDependents"),
         };
-        let policy_path = Path::of("propagationPolicy");
-        if let (Some(policy), Some(_)) = (&policy, orphan) {
-            let why = "orphanDependents and deletionPropagation cannot be both set";
-            errors.invalid(&policy_path, policy.as_str(), why);
-        }
-        let propagation = match (policy.as_deref(), orphan) {
-            (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-            (Some("Foreground"), _) => Some(Propagation::Foreground),
-            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
-            (Some(other), _) => {
-                errors.unsupported(&policy_path, other, &["Foreground", "Background", "Orphan", "nil"]);
-                None
-            }
-            (None, None) => None,
-        };
+        let propagation = propagation(policy.as_deref(), orphan, &mut errors);
         refuse("DeleteOptions", errors)?;
-        let grace_period_seconds = match field("gracePeriodSeconds") {
-            Some(value) => Some(value.as_i64().ok_or_else(|| wrong_type("gracePeriodSeconds", "a number", value))?),
-            None if body.is_none() => query.number("gracePeriodSeconds")?,
-            None => None,
+        let grace_period_seconds = match body {
+            Some(_) => field("gracePeriodSeconds").as_i64(),
+            None => query.number("gracePeriodSeconds")?,
         };
-        let precondition = |name: &str| -> Result<Option<String>> {
-            match field("preconditions").and_then(|preconditions| preconditions.get(name)) {
-                None | Some(Value::Null) => Ok(None),
-                Some(Value::String(text)) => Ok(Some(text.clone())),
-                Some(other) => Err(wrong_type(&format!("preconditions.{name}"), "a string", other)),
-            }
-        };
-        let (uid, revision) = (precondition("uid")?, precondition("resourceVersion")?);
+        let precondition = |name: &str| field("preconditions")[name].as_str().map(str::to_owned);
+        let (uid, revision) = (precondition("uid"), precondition("resourceVersion"));
         Ok(DeleteOptions { dry_run, grace_period_seconds, propagation, uid, revision })
+    }
+}
+
+fn propagation(policy: Option<&str>, orphan: Option<bool>, errors: &mut Errors) -> Option<Propagation> {
+    let path = Path::of("propagationPolicy");
+    if let (Some(policy), Some(_)) = (policy, orphan) {
+        errors.invalid(&path, policy, "orphanDependents and deletionPropagation cannot be both set");
+    }
+    match (policy, orphan) {
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some(other), _) => {
+            errors.unsupported(&path, other, &["Foreground", "Background", "Orphan", "nil"]);
+            None
+        }
+        (None, None) => None,
     }
 }
 
@@ -291,10 +280,6 @@ fn check_dry_run(values: &[&str], errors: &mut Errors) -> bool {
         errors.unsupported(&Path::of("dryRun"), values.to_vec(), &["All"]);
     }
     !values.is_empty()
-}
-
-fn wrong_type(field: &str, wanted: &str, got: &Value) -> Failure {
-    Failure::bad_request(format!("DeleteOptions cannot be handled: {field} is {wanted}, got {got}"))
 }
 
 fn refuse(kind: &str, errors: Errors) -> Result<()> {

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use setpoint_store::Store;
 
 use crate::authentication::{Authenticator, Identity};
@@ -25,8 +27,9 @@ use crate::query::Query;
 use crate::registry::{Lookup, Registry, Resource};
 use crate::request::{self, ResourcePath, Target, Verb};
 use crate::response::{self, Response};
+use crate::schema::Schemas;
 use crate::service_ip::Allocator;
-use crate::{built_in, discovery, health, openapi, verbs};
+use crate::{built_in, discovery, health, negotiate, openapi, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -46,6 +49,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub namespaces: Namespaces,
     pub services: Mutex<Allocator>,
+    pub schemas: Schemas,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
     authenticator: Authenticator,
@@ -66,6 +70,21 @@ pub struct Call {
 }
 
 impl Call {
+    /// Reads the body as a type that is not a resource, such as `DeleteOptions`, by the full name of its schema.
+    pub fn decode(&self, server: &Shared, definition: &str) -> Result<Value> {
+        let kind = definition.rsplit('.').next().unwrap_or_default();
+        let refused = |why: &str| Failure::bad_request(format!("{kind} cannot be handled: {why}"));
+        let body = negotiate::body(&self.headers, &self.body)?;
+        let stated = body.type_meta().map_err(|error| refused(&error.to_string()))?;
+        if !stated.kind.is_empty() && stated.kind != kind {
+            let version = stated.api_version;
+            return Err(refused(&format!("no kind {:?} is registered for version {version:?} here", stated.kind)));
+        }
+        let schema =
+            server.schemas.get(definition).unwrap_or_else(|| panic!("{definition} is among the built-in schemas"));
+        Ok(body.decode(&schema).map_err(|error| refused(&error.to_string()))?.object)
+    }
+
     pub fn namespace(&self) -> Option<&str> {
         self.path.namespace.as_deref()
     }
@@ -81,10 +100,12 @@ impl Server {
     /// Must be called on a tokio runtime.
     pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
         let (namespaces, emptier) = Namespaces::new();
+        let schemas = Schemas::built_in();
         let server = Server(Arc::new(Shared {
             metrics: Metrics::new(),
-            registry: built_in::registry(),
-            scale: built_in::scale(),
+            registry: built_in::registry(&schemas),
+            scale: built_in::scale(&schemas),
+            schemas,
             namespaces,
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
@@ -122,6 +143,9 @@ impl Server {
             Err(_) => response::failure(&Failure::internal("a broken invariant; the server's log says which")),
         };
         response::warn(&mut response, about.deprecation);
+        if !about.body_read && parts.version < http::Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         self.0.metrics.observe(about.verb, &about.resource, response.status(), started.elapsed());
         response
     }
@@ -130,13 +154,17 @@ impl Server {
     where
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
-        let target = request::target(parts.uri.path())?;
-        if !matches!(target, Target::Health { .. }) && parts.extensions.get::<Identity>().is_none() {
+        let target = request::target(parts.uri.path());
+        if !matches!(target, Ok(Target::Health { .. })) && parts.extensions.get::<Identity>().is_none() {
             self.0.authenticator.authenticate(&parts.headers)?;
         }
+        // Before anything is refused, so that the next request on the connection begins where this one ends.
+        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
+        about.body_read = true;
         let query = Query::parse(parts.uri.query());
-        let Target::Resource(path) = target else {
-            return self.0.answer_plain(target, parts, &query);
+        let path = match target? {
+            Target::Resource(path) => path,
+            target => return self.0.answer_plain(target, parts, &query),
         };
         let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
@@ -145,13 +173,10 @@ impl Server {
         };
         check_scope(&resource, &path, &parts.method)?;
         let verb = path.verb(&parts.method, query.is_watch())?;
-        *about = About {
-            verb: verb.name(),
-            resource: resource.plural.to_string(),
-            deprecation: resource.behaviour.deprecation(),
-        };
+        about.verb = verb.name();
+        about.resource = resource.plural.to_string();
+        about.deprecation = resource.behaviour.deprecation();
         let _in_flight = self.0.metrics.in_flight(verb);
-        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { resource, verb, path, query, headers, body, now };
         if verb == Verb::Watch {
@@ -166,11 +191,12 @@ struct About {
     verb: &'static str,
     resource: String,
     deprecation: Option<&'static str>,
+    body_read: bool,
 }
 
 impl Default for About {
     fn default() -> About {
-        About { verb: "other", resource: String::new(), deprecation: None }
+        About { verb: "other", resource: String::new(), deprecation: None, body_read: false }
     }
 }
 

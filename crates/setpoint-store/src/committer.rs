@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::resident::Shared;
 use crate::state::Change;
 use crate::store::{Commit, Committed, Error, Expected, Result, Revision};
+use crate::watching::Closing;
 
 /// A batch ends at this many commits or bytes, so that nobody waits long for a batch to become durable.
 const MOST_COMMITS: usize = 1024;
@@ -51,6 +52,7 @@ impl<E: Engine> Committer<E> {
 
     /// Serves requests until the store is closed or dropped.
     pub(crate) fn run(mut self) {
+        let hub = Closing(self.shared.hub.clone());
         let closing = loop {
             let Gathered { commits, closing, .. } = self.gather();
             let done = match self.failure.clone() {
@@ -69,11 +71,10 @@ impl<E: Engine> Committer<E> {
                 break closing;
             }
         };
-        let Self { engine, requests, shared, .. } = self;
+        let Self { engine, requests, .. } = self;
         // The engine lets go of its files before anyone hears that the store is closed.
         drop(engine);
-        shared.refusing.store(true, Relaxed);
-        shared.hub.close();
+        drop(hub);
         drop(requests);
         for answer in closing {
             // The asker may have gone.
@@ -110,7 +111,8 @@ impl<E: Engine> Committer<E> {
     fn commit(&mut self, commits: Vec<Pending>) -> Result<()> {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (changes, answers) = self.check(commits, now_s);
-        let forgotten = self.shared.state.read().history.excess(&self.options, changes.len(), now_s);
+        let replaced = changes.iter().filter_map(|change| change.previous.as_ref()).map(|(value, _)| value.len()).sum();
+        let forgotten = self.shared.state.read().history.excess(&self.options, (changes.len(), replaced), now_s);
         if !changes.is_empty() || !forgotten.is_empty() {
             let batch = Batch { changes: &changes, forgotten: forgotten.clone() };
             if let Err(error) = self.persist(batch) {

@@ -16,6 +16,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use crate::engine::{Batch, Engine};
 use crate::history::History;
+use crate::journal;
 use crate::options::Options;
 use crate::record;
 use crate::resident::Resident;
@@ -51,7 +52,7 @@ impl EmbeddedStore {
         let folder = folder.as_ref();
         let started = Instant::now();
         prepare(folder)?;
-        let engine = Fjall::open(&folder.join("engine"))?;
+        let engine = journal::open(&folder.join("engine"), Fjall::open)?;
         let state = engine.load()?;
         let (revision, keys) = (state.revision(), state.len());
         let oldest = state.history.oldest();

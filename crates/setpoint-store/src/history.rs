@@ -94,11 +94,12 @@ impl History {
         self.past.range::<str, _>(bounds).map(move |(key, versions)| (key, version_at(versions, revision)))
     }
 
-    /// The commits that are beyond the bounds once `coming` more are added.
-    pub(crate) fn excess(&self, options: &Options, coming: usize, now_s: u64) -> Range<Revision> {
-        let surplus = (self.commits.len() + coming).saturating_sub(options.history_commits).min(self.commits.len());
+    /// The commits that are beyond the bounds once so many more, which replace so many bytes, are added.
+    pub(crate) fn excess(&self, options: &Options, coming: (usize, usize), now_s: u64) -> Range<Revision> {
+        let (commits, bytes) = coming;
+        let surplus = (self.commits.len() + commits).saturating_sub(options.history_commits);
         let expired = now_s.saturating_sub(options.history_age.as_secs());
-        let mut bytes = self.bytes;
+        let mut bytes = self.bytes + bytes;
         let count = self
             .commits
             .iter()
@@ -167,11 +168,12 @@ mod tests {
     fn whichever_bound_is_reached_first_decides() {
         let generous = Options { history_commits: 100, history_age: Duration::from_secs(1000), history_bytes: 100 };
         for (name, options, coming, now_s, expected) in [
-            ("nothing is due", generous.clone(), 1, 50, 8..8),
-            ("count, with room for what comes", Options { history_commits: 4, ..generous.clone() }, 1, 50, 8..9),
-            ("count, more coming than fit", Options { history_commits: 4, ..generous.clone() }, 9, 50, 8..12),
-            ("age", Options { history_age: Duration::from_secs(20), ..generous.clone() }, 0, 45, 8..10),
-            ("bytes", Options { history_bytes: 8, ..generous }, 0, 50, 8..10),
+            ("nothing is due", generous.clone(), (1, 4), 50, 8..8),
+            ("count, with room for what comes", Options { history_commits: 4, ..generous.clone() }, (1, 0), 50, 8..9),
+            ("count, more coming than fit", Options { history_commits: 4, ..generous.clone() }, (9, 0), 50, 8..12),
+            ("age", Options { history_age: Duration::from_secs(20), ..generous.clone() }, (0, 0), 45, 8..10),
+            ("bytes", Options { history_bytes: 8, ..generous.clone() }, (0, 0), 50, 8..10),
+            ("bytes, with room for what comes", Options { history_bytes: 8, ..generous }, (1, 4), 50, 8..11),
         ] {
             assert_eq!(four_commits().excess(&options, coming, now_s), expected, "{name}");
         }

@@ -13,6 +13,7 @@ pub mod conformance;
 mod embedded;
 mod engine;
 mod history;
+mod journal;
 mod memory;
 mod options;
 mod record;

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) state: Arc<RwLock<State>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) statistics: Counters,
-    /// Whether commits are refused, because the engine failed or the store was closed.
+    /// Whether commits are refused because the engine failed.
     pub(crate) refusing: AtomicBool,
 }
 
@@ -179,7 +179,7 @@ impl<E: Engine> Store for Resident<E> {
     }
 
     fn is_healthy(&self) -> bool {
-        !self.shared.refusing.load(Relaxed)
+        !self.shared.refusing.load(Relaxed) && self.committer.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     fn statistics(&self) -> Statistics {
@@ -213,5 +213,103 @@ impl<E> Drop for Resident<E> {
                 tracing::error!("a thread of the store panicked");
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::mpsc::{Receiver, Sender};
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::Batch;
+    use crate::store::Expected;
+
+    /// An engine that says how large each batch is, and waits to be told how it ends.
+    #[derive(Debug)]
+    struct Puppet {
+        batches: Sender<usize>,
+        outcomes: Receiver<std::result::Result<(), String>>,
+    }
+
+    impl Engine for Puppet {
+        fn persist(&mut self, batch: Batch<'_>) -> std::result::Result<(), String> {
+            self.batches.send(batch.changes.len()).unwrap();
+            self.outcomes.recv().unwrap()
+        }
+    }
+
+    struct Strings {
+        batches: Receiver<usize>,
+        outcomes: Sender<std::result::Result<(), String>>,
+    }
+
+    fn puppet() -> (Resident<Puppet>, Strings) {
+        let (batches, seen) = mpsc::channel();
+        let (outcomes, told) = mpsc::channel();
+        let store = Resident::start(Puppet { batches, outcomes: told }, State::default(), Options::default()).unwrap();
+        (store, Strings { batches: seen, outcomes })
+    }
+
+    fn create(key: &str) -> Commit {
+        Commit { key: key.into(), value: Some(Bytes::from_static(b"x")), expected: Expected::Absent }
+    }
+
+    /// Lets a commit reach the committer, and not end.
+    async fn begin<'a>(store: &'a Resident<Puppet>, key: &str) -> Answer<'a, Committed> {
+        let mut commit = store.commit(create(key));
+        let polled = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        commit
+    }
+
+    #[tokio::test]
+    async fn what_waits_becomes_durable_together() {
+        let (store, strings) = puppet();
+        let first = begin(&store, "/first").await;
+        assert_eq!(strings.batches.recv(), Ok(1));
+        let mut waiting = Vec::new();
+        for count in 0..64 {
+            waiting.push(begin(&store, &format!("/{count}")).await);
+        }
+        assert_eq!(store.revision(), 0, "nothing is visible before it is durable");
+        strings.outcomes.send(Ok(())).unwrap();
+        assert_eq!(strings.batches.recv(), Ok(64));
+        strings.outcomes.send(Ok(())).unwrap();
+        assert_eq!(first.await, Ok(Committed { revision: 1 }));
+        for (count, commit) in waiting.into_iter().enumerate() {
+            assert_eq!(commit.await, Ok(Committed { revision: count as Revision + 2 }));
+        }
+        let statistics = store.statistics();
+        assert_eq!((statistics.commits, statistics.batches, statistics.keys), (65, 2, 65));
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_panics_ends_the_store() {
+        let (store, Strings { batches, outcomes }) = puppet();
+        let mut watch = store.watch("/", 0).unwrap();
+        drop((batches, outcomes));
+        assert_eq!(store.commit(create("/a")).await, Err(Error::Closed));
+        assert_eq!(watch.next().await.err(), Some(Error::Closed));
+        assert_eq!(store.commit(create("/b")).await, Err(Error::Closed));
+    }
+
+    #[tokio::test]
+    async fn a_failed_engine_is_not_asked_again() {
+        let (store, strings) = puppet();
+        strings.outcomes.send(Ok(())).unwrap();
+        assert!(store.commit(create("/a")).await.is_ok());
+        let failed = Error::Engine("no space left".into());
+        strings.outcomes.send(Err("no space left".into())).unwrap();
+        assert_eq!(store.commit(create("/b")).await, Err(failed.clone()));
+        assert_eq!(store.commit(create("/c")).await, Err(failed.clone()), "its files may hold /b or not");
+        assert_eq!(store.compact(1).await, Err(failed));
+        assert_eq!((store.revision(), store.count("/")), (1, 1), "what was durable is still served");
+        assert_eq!(strings.batches.iter().take(2).collect::<Vec<_>>(), [1, 1]);
+        assert!(strings.batches.recv_timeout(Duration::from_millis(10)).is_err());
+        assert_eq!(store.close().await, Ok(()));
     }
 }

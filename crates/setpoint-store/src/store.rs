@@ -62,7 +62,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What the store has done so far, for metrics.
     fn statistics(&self) -> Statistics;
 
-    /// Finishes the commits under way and closes. Later commits fail with [`Error::Closed`].
+    /// Finishes the commits under way and closes. Later commits fail with [`Error::Closed`], and watches end with it
+    /// after their last event; what was committed can still be read.
     fn close(&self) -> Answer<'_, ()>;
 }
 
@@ -122,8 +123,9 @@ pub struct Page {
 
 #[derive(Debug, Clone)]
 pub struct Commit {
+    /// 1 to 65 535 bytes.
     pub key: Arc<str>,
-    /// The new value; `None` deletes the key.
+    /// The new value; `None` deletes the key, which must exist.
     pub value: Option<Bytes>,
     pub expected: Expected,
 }

@@ -39,6 +39,17 @@ pub(crate) struct Hub {
     signalled: Condvar,
 }
 
+/// Tells the dispatcher, when dropped, that there will be no more commits; however the committer ends.
+#[derive(Debug)]
+pub(crate) struct Closing(pub(crate) Arc<Hub>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.signal.lock().closing = true;
+        self.0.signalled.notify_one();
+    }
+}
+
 #[derive(Debug, Default)]
 struct Watchers {
     by_scope: HashMap<Arc<str>, BTreeMap<u64, Arc<Mutex<Queue>>>>,
@@ -87,12 +98,6 @@ impl Hub {
             self.signal.lock().commits = true;
             self.signalled.notify_one();
         }
-    }
-
-    /// Says that there will be no more commits.
-    pub(crate) fn close(&self) {
-        self.signal.lock().closing = true;
-        self.signalled.notify_one();
     }
 
     /// Follows the commits until the store closes.

@@ -7,8 +7,9 @@ use crate::columns;
 use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
 
+use super::defaults::fill;
 use super::immutable::validate_immutable;
-use super::pod_spec::{fill, not_negative};
+use super::pod_spec::not_negative;
 
 #[derive(Debug)]
 pub struct ControllerRevision;

@@ -8,9 +8,10 @@ use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
 use crate::names;
 
+use super::defaults::{fill, section};
 use super::immutable::validate_immutable;
-use super::pod_spec::{fill, not_negative, not_negative_if_set, within};
-use super::pod_template::{self, fill_template, template_cells, validate_replicated};
+use super::pod_spec::{not_negative, not_negative_if_set};
+use super::pod_template::{self, fill_template, hostname_warnings, template_cells, validate_replicated};
 use super::replica_set::validate_replica_counts;
 
 #[derive(Debug)]
@@ -32,18 +33,16 @@ impl Behaviour for Deployment {
         fill_template(object);
         let spec = &mut object["spec"];
         fill(spec, "replicas", 1);
-        fill(spec, "strategy", json!({}));
-        within(spec, "strategy", |strategy| {
-            fill(strategy, "type", "RollingUpdate");
-            if strategy["type"] == "RollingUpdate" {
-                fill(strategy, "rollingUpdate", json!({}));
-                fill(&mut strategy["rollingUpdate"], "maxUnavailable", "25%");
-                fill(&mut strategy["rollingUpdate"], "maxSurge", "25%");
-            }
-        });
+        let strategy = section(spec, "strategy");
+        fill(strategy, "type", "RollingUpdate");
+        if strategy["type"] == "RollingUpdate" {
+            let rolling = section(strategy, "rollingUpdate");
+            fill(rolling, "maxUnavailable", "25%");
+            fill(rolling, "maxSurge", "25%");
+        }
         fill(spec, "revisionHistoryLimit", 10);
         fill(spec, "progressDeadlineSeconds", 600);
-        fill(object, "status", json!({}));
+        section(object, "status");
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -89,6 +88,10 @@ impl Behaviour for Deployment {
 
     fn has_generation(&self) -> bool {
         true
+    }
+
+    fn warnings(&self, object: Node<'_, '_>, old: Option<&Value>) -> Vec<String> {
+        hostname_warnings(object, old)
     }
 
     /// Annotations count too: they are handed down to the ReplicaSets.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::{Errors, Node};
 
 /// Checks that a field still has its old value.
-pub fn validate_immutable(field: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_immutable(field: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     if field.value != old {
         errors.invalid(&field.path, field.value.clone(), "field is immutable");
     }

@@ -4,16 +4,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::field::{Errors, Node};
+use crate::field::{Errors, Fault, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
 use crate::labels;
 use crate::names;
 
+use super::defaults::{fill, remove, section};
 use super::immutable::validate_immutable;
 use super::job_policy;
 use super::job_status::{self, has_condition};
-use super::pod_spec::{each, fill, not_negative_if_set, object_at, within};
-use super::pod_template::{self, fill_template, template_cells, validate_template};
+use super::pod_spec::{each, not_negative_if_set, template_as_text, within};
+use super::pod_template::{self, fill_template, hostname_warnings, template_cells, validate_template};
 
 #[derive(Debug)]
 pub struct Job;
@@ -42,11 +43,10 @@ const COLUMNS: [Column; 8] = [
 impl Behaviour for Job {
     fn default(&self, object: &mut Value) {
         fill_template(object);
-        let labels = object["spec"]["template"]["metadata"]["labels"].clone();
-        if labels.as_object().is_some_and(|labels| !labels.is_empty())
-            && object["metadata"]["labels"].as_object().is_none_or(|labels| labels.is_empty())
-        {
-            object_at(object, "metadata").insert("labels".to_owned(), labels);
+        // A new job gets its labels together with its selector.
+        let labels = &object["spec"]["template"]["metadata"]["labels"];
+        if object["spec"]["manualSelector"] == true || labels.get(UID_LABELS[0]).is_some() {
+            take_labels_of_pods(object);
         }
         let spec = &mut object["spec"];
         if spec["completions"].is_null() && spec["parallelism"].is_null() {
@@ -65,13 +65,14 @@ impl Behaviour for Job {
                 each(rule, "onPodConditions", |pattern| fill(pattern, "status", "True"));
             });
         });
-        fill(object, "status", json!({}));
+        section(object, "status");
     }
 
     fn prepare_create(&self, object: &mut Value) {
         if object["spec"]["manualSelector"] != true {
             generate_selector(object);
         }
+        take_labels_of_pods(object);
         object["status"] = json!({});
     }
 
@@ -101,15 +102,7 @@ impl Behaviour for Job {
     }
 
     fn warnings(&self, object: Node<'_, '_>, old: Option<&Value>) -> Vec<String> {
-        let messages = names::dns1123_label(object.field("metadata").field("name").str());
-        if old.is_some() || messages.is_empty() {
-            return Vec::new();
-        }
-        let listed = messages.join(" ");
-        vec![format!(
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS \
-             label is recommended: [{listed}]"
-        )]
+        hostname_warnings(object, old)
     }
 
     fn columns(&self) -> &[Column] {
@@ -140,20 +133,20 @@ impl Behaviour for Job {
 /// A job finds its pods by its own uid, so that no two jobs ever share a pod.
 fn generate_selector(object: &mut Value) {
     let (uid, name) = (object["metadata"]["uid"].clone(), object["metadata"]["name"].clone());
-    let spec = &mut object["spec"];
-    let had_no_labels = spec["template"]["metadata"]["labels"].as_object().is_none_or(|labels| labels.is_empty());
-    let labels = object_at(&mut spec["template"]["metadata"], "labels");
-    for (keys, value) in [(NAME_LABELS, &name), (UID_LABELS, &uid)] {
+    let labels = section(&mut object["spec"]["template"]["metadata"], "labels");
+    for (keys, value) in [(NAME_LABELS, name), (UID_LABELS, uid.clone())] {
         for key in keys {
-            labels.entry(key).or_insert(value.clone());
+            fill(labels, key, value.clone());
         }
     }
-    let labels = labels.clone();
-    object_at(spec, "selector");
-    object_at(&mut spec["selector"], "matchLabels").entry(UID_LABELS[0]).or_insert(uid);
-    // Without labels of its own a job has those of its pods, as it would have had if they had been given.
-    if had_no_labels && object["metadata"]["labels"].as_object().is_none_or(|labels| labels.is_empty()) {
-        object_at(object, "metadata").insert("labels".to_owned(), labels.into());
+    fill(section(section(&mut object["spec"], "selector"), "matchLabels"), UID_LABELS[0], uid);
+}
+
+/// A job without labels has those of its pods.
+fn take_labels_of_pods(object: &mut Value) {
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.is_object() && object["metadata"]["labels"].as_object().is_none_or(|own| own.is_empty()) {
+        object["metadata"]["labels"] = labels;
     }
 }
 
@@ -344,14 +337,16 @@ fn validate_template_change(spec: Node<'_, '_>, old: &Value, errors: &mut Errors
         let pod = &template.value["spec"];
         take_over(&mut before["spec"], pod, &["nodeSelector", "tolerations", "schedulingGates"]);
         if before["spec"]["affinity"].is_object() || pod["affinity"].is_object() {
-            object_at(&mut before["spec"], "affinity");
-            take_over(&mut before["spec"]["affinity"], &pod["affinity"], &["nodeAffinity"]);
+            take_over(section(&mut before["spec"], "affinity"), &pod["affinity"], &["nodeAffinity"]);
             if pod["affinity"].is_null() && before["spec"]["affinity"] == json!({}) {
-                object_at(&mut before, "spec").remove("affinity");
+                remove(&mut before["spec"], "affinity");
             }
         }
     }
-    validate_immutable(template, &before, errors);
+    if *template.value != before {
+        let message = format!("Invalid value: {}: field is immutable", template_as_text(template.value));
+        errors.push(Fault::Invalid, &template.path, message);
+    }
 }
 
 fn take_over(object: &mut Value, from: &Value, fields: &[&str]) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node};
+use crate::field::{Errors, Fault, Node};
 use crate::names;
 
 use super::pod_spec::not_negative;
@@ -15,7 +15,7 @@ const EXIT_CODES_MAX: usize = 255;
 const INDEXES_LENGTH_MAX: usize = 64 * 1024;
 
 /// Checks all policies in a job's spec.
-pub fn validate(spec: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn validate(spec: Node<'_, '_>, errors: &mut Errors) {
     let (failure, success) = (spec.field("podFailurePolicy"), spec.field("successPolicy"));
     if failure.is_set() {
         validate_failure_policy(failure, spec, errors);
@@ -55,17 +55,12 @@ fn validate_failure_policy(policy: Node<'_, '_>, spec: Node<'_, '_>, errors: &mu
             validate_exit_codes(codes, spec, errors);
         }
         validate_conditions(conditions, errors);
-        match (codes.is_set(), conditions.is_empty()) {
-            (true, false) => {
-                let detail = "specifying both OnExitCodes and OnPodConditions is not supported";
-                errors.invalid(&rule.path, rule.value.clone(), detail);
-            }
-            (false, true) => {
-                let detail = "specifying one of OnExitCodes and OnPodConditions is required";
-                errors.invalid(&rule.path, rule.value.clone(), detail);
-            }
-            _ => {}
-        }
+        let problem = match (codes.is_set(), conditions.is_empty()) {
+            (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
+            (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
+            _ => continue,
+        };
+        errors.push(Fault::Invalid, &rule.path, format!("Invalid value: {problem}"));
     }
 }
 
@@ -170,7 +165,7 @@ fn validate_success_policy(policy: Node<'_, '_>, spec: Node<'_, '_>, errors: &mu
 }
 
 /// How many indexes a list such as `0,2-4` has, each below `completions`, in order.
-pub fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: \"{text}\"")),
         Ok(index) if index >= completions => Err(format!("too large index: \"{text}\"")),
@@ -200,7 +195,7 @@ pub fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// Whether two lists of indexes have one in common.
-pub fn indexes_overlap(one: &Value, other: &Value) -> bool {
+pub(super) fn indexes_overlap(one: &Value, other: &Value) -> bool {
     let intervals = |value: &Value| -> Vec<(i64, i64)> {
         let text = value.as_str().unwrap_or_default();
         text.split(',')

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field::{Errors, Node, Path};
+use crate::field::{Errors, Fault, Node, Path};
 
 use super::job_policy::{count_indexes, indexes_overlap};
 use super::pod_spec::not_negative_if_set;
 
 /// Whether a condition is true.
-pub fn has_condition(status: &Value, sort: &str) -> bool {
+pub(super) fn has_condition(status: &Value, sort: &str) -> bool {
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().any(|condition| condition["type"] == sort && condition["status"] == "True")
 }
@@ -19,7 +19,7 @@ fn is_finished(status: &Value) -> bool {
 }
 
 /// Checks a new status against the old one. What was wrong already and did not change is let be.
-pub fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let status = object.field("status");
     let before = &old["status"];
     for field in ["active", "succeeded", "failed", "ready", "terminating"] {
@@ -67,31 +67,27 @@ fn validate_conditions(status: Node<'_, '_>, before: &Value, errors: &mut Errors
     ];
     for (one, other, detail) in contradictions {
         if has(one) && has(other) && (moved(one) || moved(other)) {
-            reject(&path, status, detail, errors);
+            reject(&path, detail, errors);
         }
     }
     if has("Failed") && !has("FailureTarget") && moved("Failed") {
-        reject(&path, status, "cannot set Failed=True condition without the FailureTarget=true condition", errors);
+        reject(&path, "cannot set Failed=True condition without the FailureTarget=true condition", errors);
     }
     let met = "SuccessCriteriaMet";
     if has("Complete") && !has(met) && (moved("Complete") || moved(met)) {
-        reject(
-            &path,
-            status,
-            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
-            errors,
-        );
+        reject(&path, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition", errors);
     }
     if has(met) && has("Failed") {
-        reject(&path, status, "cannot set SuccessCriteriaMet=True and Failed=true conditions", errors);
+        reject(&path, "cannot set SuccessCriteriaMet=True and Failed=true conditions", errors);
     }
     if has(met) && has("FailureTarget") {
-        reject(&path, status, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions", errors);
+        reject(&path, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions", errors);
     }
 }
 
-fn reject(path: &Path<'_>, status: Node<'_, '_>, detail: &str, errors: &mut Errors) {
-    errors.invalid(path, status.field("conditions").value.clone(), detail);
+/// Says what is wrong with the conditions without showing them all.
+fn reject(path: &Path<'_>, detail: &str, errors: &mut Errors) {
+    errors.push(Fault::Invalid, path, format!("Invalid value: {detail}"));
 }
 
 fn validate_times(status: Node<'_, '_>, before: &Value, errors: &mut Errors) {
@@ -175,7 +171,7 @@ fn validate_movement(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let path = status.path.field("conditions");
     for sort in ["Failed", "Complete", "FailureTarget"] {
         if has_condition(before, sort) && !has_condition(status.value, sort) {
-            reject(&path, status, &format!("cannot disable the terminal {sort}=True condition"), errors);
+            reject(&path, &format!("cannot disable the terminal {sort}=True condition"), errors);
         }
     }
     let elastic = spec.field("completionMode").str() == "Indexed"
@@ -198,7 +194,7 @@ fn validate_movement(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     }
     let met = "SuccessCriteriaMet";
     if has_condition(before, met) && !has_condition(status.value, met) {
-        reject(&path, status, "cannot disable the SuccessCriteriaMet=True condition", errors);
+        reject(&path, "cannot disable the SuccessCriteriaMet=True condition", errors);
     }
 }
 

@@ -7,10 +7,11 @@ use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
 use crate::names;
 
+use super::defaults::{fill, remove, section};
 use super::pod_binding;
 use super::pod_columns;
 use super::pod_priority::priority_of;
-use super::pod_spec::{self, each, fill, fill_pod, fill_pod_spec, object_at, quality_of_service, within};
+use super::pod_spec::{self, each, fill_pod, fill_pod_spec, quality_of_service, within};
 use super::pod_status::{self, validate_annotations};
 use super::pod_update;
 
@@ -25,11 +26,10 @@ const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
 impl Behaviour for Pod {
     fn default(&self, object: &mut Value) {
-        object_at(object, "spec");
-        fill_pod_spec(&mut object["spec"]);
-        fill_pod(&mut object["spec"]);
-        object_at(object, "status");
-        pod_status::fill_status(&mut object["status"]);
+        let spec = section(object, "spec");
+        fill_pod_spec(spec);
+        fill_pod(spec);
+        pod_status::fill_status(section(object, "status"));
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -69,10 +69,10 @@ impl Behaviour for Pod {
                 for field in ["spec", "status"] {
                     object[field] = old[field].clone();
                 }
-                let spec = object_at(object, "spec");
-                spec.remove("ephemeralContainers");
-                if !containers.is_null() {
-                    spec.insert("ephemeralContainers".to_owned(), containers);
+                if containers.is_null() {
+                    remove(&mut object["spec"], "ephemeralContainers");
+                } else {
+                    object["spec"]["ephemeralContainers"] = containers;
                 }
             }
         }
@@ -185,8 +185,8 @@ fn tolerate_nodes_for_a_while(spec: &mut Value) {
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
             let says = |field: &str| toleration[field].as_str().unwrap_or_default();
-            matches!(says("key"), "") && says("operator") == "Exists" && matches!(says("effect"), "" | "NoExecute")
-                || says("key") == taint && matches!(says("effect"), "" | "NoExecute")
+            matches!(says("effect"), "" | "NoExecute")
+                && (says("key") == taint || says("key").is_empty() && says("operator") == "Exists")
         };
         let listed = spec["tolerations"].as_array().is_some_and(|list| list.iter().any(tolerates));
         if !listed {

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::field::{Errors, Node};
 use crate::names;
 
-use super::pod_spec::object_at;
+use super::defaults::{fill, remove, section};
 
 /// Why a pod is not bound to the node it was to be bound to. Each is answered as a conflict on `pods/binding`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -49,14 +49,17 @@ pub fn bind(pod: &mut Value, binding: &Value, now: Timestamp) -> Result<(), Bind
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         return Err(BindError::Gated { pod: name() });
     }
-    object_at(pod, "spec").insert("nodeName".to_owned(), binding["target"]["name"].clone());
+    section(pod, "spec")["nodeName"] = binding["target"]["name"].clone();
     if let Some(added) = binding["metadata"]["annotations"].as_object() {
-        object_at(&mut pod["metadata"], "annotations").extend(added.clone());
+        let annotations = section(&mut pod["metadata"], "annotations");
+        for (key, value) in added {
+            annotations[key] = value.clone();
+        }
     }
-    let status = object_at(pod, "status");
-    status.remove("nominatedNodeName");
-    let conditions = status.entry("conditions").or_insert(json!([]));
-    if let Some(conditions) = conditions.as_array_mut() {
+    let status = section(pod, "status");
+    remove(status, "nominatedNodeName");
+    fill(status, "conditions", json!([]));
+    if let Some(conditions) = status["conditions"].as_array_mut() {
         conditions.retain(|condition| condition["type"] != "PodScheduled");
         conditions.push(json!({
             "type": "PodScheduled",

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::columns;
 use crate::kind::Column;
 
-pub const COLUMNS: [Column; 9] = [
+pub(super) const COLUMNS: [Column; 9] = [
     columns::NAME,
     columns::text("Ready", "How many containers are ready, of how many there are."),
     columns::text("Status", "What the containers are doing, or what keeps them from it."),
@@ -44,7 +44,7 @@ impl<'v> Tally<'v> {
 }
 
 /// One cell for each of [`COLUMNS`].
-pub fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let sidecars = list(&spec["initContainers"]).iter().filter(|container| container["restartPolicy"] == "Always");
     let total = list(&spec["containers"]).len() + sidecars.count();

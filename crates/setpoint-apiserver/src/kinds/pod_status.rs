@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::field::{Errors, Node};
 use crate::names;
 
+use super::defaults::fill;
 use super::immutable::validate_immutable;
-use super::pod_spec::{each, fill, ip_address};
+use super::pod_spec::{each, ip_address};
 
 /// Marks the image in the API of a pod that a node runs on its own account.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -16,7 +17,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Keeps `podIP` and the first of `podIPs` the same; where they differ, the single one counts.
-pub fn fill_status(status: &mut Value) {
+pub(super) fn fill_status(status: &mut Value) {
     let first = status["podIPs"][0]["ip"].as_str().map(str::to_owned);
     match (status["podIP"].as_str().map(str::to_owned), first) {
         (Some(ip), first) if first.as_deref() != Some(&ip) => status["podIPs"] = json!([{"ip": ip}]),
@@ -26,7 +27,7 @@ pub fn fill_status(status: &mut Value) {
 }
 
 /// Takes over what a writer of the status need not know.
-pub fn keep_from_old(status: &mut Value, old: &Value) {
+pub(super) fn keep_from_old(status: &mut Value, old: &Value) {
     for field in ["qosClass", "observedGeneration", "resourceClaimStatuses", "extendedResourceClaimStatus"] {
         if let Some(value) = old.get(field) {
             fill(status, field, value.clone());
@@ -42,7 +43,7 @@ pub fn keep_from_old(status: &mut Value, old: &Value) {
 }
 
 /// Checks the annotations of a pod or template that mean something.
-pub fn validate_annotations(annotations: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn validate_annotations(annotations: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Errors) {
     let mirror = annotations.value.get(MIRROR);
     if let Some(value) = mirror.filter(|_| spec.field("nodeName").str().is_empty()) {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
@@ -58,7 +59,7 @@ pub fn validate_annotations(annotations: Node<'_, '_>, spec: Node<'_, '_>, error
 }
 
 /// Checks that annotations which count from the start are not changed later.
-pub fn validate_annotation_changes(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_annotation_changes(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let metadata = object.field("metadata");
     let annotations = metadata.field("annotations");
     let before = &old["metadata"]["annotations"];
@@ -84,7 +85,7 @@ fn forbid_change(key: &str, verb: &str, annotations: Node<'_, '_>, errors: &mut 
 }
 
 /// Checks a new status against the old one.
-pub fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let status = object.field("status");
     let before = &old["status"];
     for condition in status.field("conditions").items() {

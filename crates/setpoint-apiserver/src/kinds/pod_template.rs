@@ -1,34 +1,31 @@
 //! Templates of pods, in what makes pods: their defaults, rules and columns.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::columns;
 use crate::field::{Errors, Node};
 use crate::kind::Column;
 use crate::labels;
+use crate::names;
 
-use super::pod_spec::{self, fill, fill_pod_spec, object_at};
+use super::defaults::section;
+use super::pod_spec::{self, fill_pod_spec};
 use super::pod_status::validate_annotations;
 
 /// The columns that show a template with `-o wide`.
-pub const CONTAINERS: Column = columns::wide("Containers", "The names of the template's containers.");
-pub const IMAGES: Column = columns::wide("Images", "The images of the template's containers.");
-pub const SELECTOR: Column = columns::wide("Selector", "The labels of the pods that belong to it.");
+pub(super) const CONTAINERS: Column = columns::wide("Containers", "The names of the template's containers.");
+pub(super) const IMAGES: Column = columns::wide("Images", "The images of the template's containers.");
+pub(super) const SELECTOR: Column = columns::wide("Selector", "The labels of the pods that belong to it.");
 
 /// Fills in the template of an object's spec, which is always there.
-pub fn fill_template(object: &mut Value) {
-    let spec = object_at(object, "spec");
-    let template = spec.entry("template").or_insert(Value::Null);
-    if !template.is_object() {
-        *template = json!({});
-    }
-    fill(template, "metadata", json!({}));
-    fill(template, "spec", json!({}));
-    fill_pod_spec(&mut template["spec"]);
+pub(super) fn fill_template(object: &mut Value) {
+    let template = section(section(object, "spec"), "template");
+    section(template, "metadata");
+    fill_pod_spec(section(template, "spec"));
 }
 
 /// Checks a template.
-pub fn validate_template(template: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn validate_template(template: Node<'_, '_>, errors: &mut Errors) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
     // Kubernetes shows these without `metadata`.
     let annotations = Node { value: metadata.field("annotations").value, path: template.path.field("annotations") };
@@ -47,7 +44,7 @@ pub fn validate_template(template: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// Checks the selector and template of what keeps a number of pods running.
-pub fn validate_replicated(spec: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn validate_replicated(spec: Node<'_, '_>, errors: &mut Errors) {
     let selector = spec.field("selector");
     if selector.is_set() {
         labels::validate_label_selector(selector, errors);
@@ -78,6 +75,19 @@ pub fn validate_replicated(spec: Node<'_, '_>, errors: &mut Errors) {
     }
 }
 
+/// Pods are named after what makes them, and hosts after pods: remarks on a name that cannot be a host's.
+pub(super) fn hostname_warnings(object: Node<'_, '_>, old: Option<&Value>) -> Vec<String> {
+    let messages = names::dns1123_label(object.field("metadata").field("name").str());
+    if old.is_some() || messages.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label \
+         is recommended: [{}]",
+        messages.join(" ")
+    )]
+}
+
 /// Whether a selector can be used at all: its labels and expressions are well-formed.
 fn is_selector(selector: &Value) -> bool {
     let mut errors = Errors::default();
@@ -86,7 +96,7 @@ fn is_selector(selector: &Value) -> bool {
 }
 
 /// The cells of [`CONTAINERS`], [`IMAGES`] and [`SELECTOR`].
-pub fn template_cells(object: &Value) -> [Value; 3] {
+pub(super) fn template_cells(object: &Value) -> [Value; 3] {
     let containers = object["spec"]["template"]["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let joined = |field: &str| {
         containers.iter().map(|container| container[field].as_str().unwrap_or_default()).collect::<Vec<_>>().join(",")

@@ -1,9 +1,10 @@
 //! What of a pod's spec may change once the pod exists: very little.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::field::{Errors, Node};
 
+use super::defaults::{items, remove, section};
 use super::pod_spec::{spec_difference, validate_tolerations};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -11,7 +12,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.con
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Checks a new spec against the old one.
-pub fn validate_spec_change(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_spec_change(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     for list in ["containers", "initContainers"] {
         let containers = spec.field(list);
         if containers.len() != old[list].as_array().map_or(0, Vec::len) {
@@ -90,7 +91,7 @@ fn validate_removed_gates(gates: Node<'_, '_>, old: &Value, errors: &mut Errors)
 fn without_changeable(spec: &Value, old: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {
-        for (index, container) in spec[list].as_array_mut().into_iter().flatten().enumerate() {
+        for (index, container) in items(&mut spec, list).enumerate() {
             container["image"] = old[list][index]["image"].clone();
         }
     }
@@ -101,19 +102,13 @@ fn without_changeable(spec: &Value, old: &Value) -> Value {
     if negative && spec["terminationGracePeriodSeconds"] == 1 {
         restore(&mut spec, old, "terminationGracePeriodSeconds");
     }
-    // What was left empty is as good as absent.
-    if let Some(fields) = spec.as_object_mut() {
-        fields.retain(|field, value| !value.is_null() || old.get(field).is_some());
-    }
     spec
 }
 
 fn restore(spec: &mut Value, old: &Value, field: &str) {
-    if let Some(fields) = spec.as_object_mut() {
-        match old.get(field) {
-            Some(value) => fields.insert(field.to_owned(), value.clone()),
-            None => fields.remove(field),
-        };
+    match old.get(field) {
+        Some(value) => spec[field] = value.clone(),
+        None => remove(spec, field),
     }
 }
 
@@ -128,13 +123,16 @@ fn validate_gated(spec: Node<'_, '_>, old: &Value, comparable: &mut Value, error
     restore(comparable, old, "nodeSelector");
     let affinity = spec.field("affinity");
     validate_narrowed(affinity.field("nodeAffinity"), &old["affinity"]["nodeAffinity"], errors);
-    if let Some(parts) = comparable["affinity"].as_object_mut() {
-        parts.remove("nodeAffinity");
-        if let Some(before) = old["affinity"].get("nodeAffinity") {
-            parts.insert("nodeAffinity".to_owned(), before.clone());
+    let before = old.get("affinity");
+    let node_affinity = before.and_then(|before| before.get("nodeAffinity"));
+    if node_affinity.is_some() || comparable.get("affinity").is_some() {
+        let parts = section(comparable, "affinity");
+        match node_affinity {
+            Some(node_affinity) => parts["nodeAffinity"] = node_affinity.clone(),
+            None => remove(parts, "nodeAffinity"),
         }
-        if parts.is_empty() {
-            restore(comparable, old, "affinity");
+        if before.is_none() && *parts == json!({}) {
+            remove(comparable, "affinity");
         }
     }
 }
@@ -164,7 +162,7 @@ fn validate_narrowed(affinity: Node<'_, '_>, old: &Value, errors: &mut Errors) {
 }
 
 /// Checks that ephemeral containers are only added.
-pub fn validate_ephemeral_containers(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_ephemeral_containers(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let containers = spec.field("ephemeralContainers");
     let before = old["spec"]["ephemeralContainers"].as_array().map(Vec::as_slice).unwrap_or_default();
     for was in before {
@@ -185,8 +183,6 @@ pub fn validate_ephemeral_containers(spec: Node<'_, '_>, old: &Value, errors: &m
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -199,12 +195,22 @@ mod tests {
             "activeDeadlineSeconds": 10,
         });
         type Change = fn(&mut Value);
-        let rows: [(&str, Change, Vec<&str>); 9] = [
+        let rows: [(&str, Change, Vec<&str>); 10] = [
             ("nothing", |_| {}, vec![]),
             ("an image", |spec| spec["containers"][0]["image"] = json!("b"), vec![]),
             ("how long a taint is tolerated", |spec| spec["tolerations"][0]["tolerationSeconds"] = json!(9), vec![]),
-            ("a gate opened", |spec| spec["schedulingGates"] = Value::Null, vec![]),
+            ("a gate opened", |spec| spec["schedulingGates"] = json!([]), vec![]),
             ("fewer nodes for a gated pod", |spec| spec["nodeSelector"] = json!({"disk": "ssd"}), vec![]),
+            (
+                "an affinity for a gated pod",
+                |spec| {
+                    let terms = json!([{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]);
+                    let required =
+                        json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+                    spec["affinity"] = json!({"nodeAffinity": required});
+                },
+                vec![],
+            ),
             (
                 "a later deadline",
                 |spec| spec["activeDeadlineSeconds"] = json!(11),

@@ -7,9 +7,10 @@ use crate::columns;
 use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
 
+use super::defaults::{fill, section};
 use super::immutable::validate_immutable;
-use super::pod_spec::{fill, not_negative, not_negative_if_set, object_at};
-use super::pod_template::{self, fill_template, template_cells, validate_replicated};
+use super::pod_spec::{not_negative, not_negative_if_set};
+use super::pod_template::{self, fill_template, hostname_warnings, template_cells, validate_replicated};
 
 #[derive(Debug)]
 pub struct ReplicaSet;
@@ -29,7 +30,7 @@ impl Behaviour for ReplicaSet {
     fn default(&self, object: &mut Value) {
         fill_template(object);
         fill(&mut object["spec"], "replicas", 1);
-        object_at(object, "status").entry("replicas").or_insert(0.into());
+        fill(section(object, "status"), "replicas", 0);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -56,6 +57,10 @@ impl Behaviour for ReplicaSet {
         true
     }
 
+    fn warnings(&self, object: Node<'_, '_>, old: Option<&Value>) -> Vec<String> {
+        hostname_warnings(object, old)
+    }
+
     fn columns(&self) -> &[Column] {
         &COLUMNS
     }
@@ -74,7 +79,7 @@ impl Behaviour for ReplicaSet {
 
 /// Checks the counts in the status of a ReplicaSet or Deployment, which cannot be negative, nor contradict each other.
 /// `particular` is the one count that only that kind has.
-pub fn validate_replica_counts(status: Node<'_, '_>, particular: &str, errors: &mut Errors) {
+pub(super) fn validate_replica_counts(status: Node<'_, '_>, particular: &str, errors: &mut Errors) {
     let of = |field: &str| status.field(field).i64().unwrap_or(0);
     for field in ["observedGeneration", "replicas", particular, "readyReplicas", "availableReplicas"] {
         not_negative(of(field), &status.path.field(field), errors);

@@ -7,7 +7,8 @@ use crate::columns;
 use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column};
 
-use super::pod_spec::{not_negative, object_at};
+use super::defaults::section;
+use super::pod_spec::not_negative;
 
 /// A Scale has no rules beside [`validate_scale`]: it is a view of another object and never stored.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub fn scale_of(object: &Value) -> Value {
 
 /// Writes the replicas a Scale asks for to the object it came from.
 pub fn set_scale(object: &mut Value, scale: &Value) {
-    object_at(object, "spec").insert("replicas".to_owned(), scale["spec"]["replicas"].as_i64().unwrap_or(0).into());
+    section(object, "spec")["replicas"] = scale["spec"]["replicas"].as_i64().unwrap_or(0).into();
 }
 
 /// Everything that must hold of a Scale that a client sent, metadata aside.

@@ -140,13 +140,24 @@ impl Document {
                 self.add(path, value)
             }
             Operation::Test { path, value } => {
-                if *self.find(path)? == *value {
+                let found = match descend(&mut self.root, &path.0) {
+                    Some(found) => found,
+                    // As in Kubernetes, a member that an object does not have passes for null; clients rely on it.
+                    None if value.is_null() && self.has_parent(path) => return Ok(()),
+                    None => return Err(path.missing()),
+                };
+                if found == value {
                     Ok(())
                 } else {
                     Err(PatchError::Inapplicable(format!("a test failed: the value is not {value}")))
                 }
             }
         }
+    }
+
+    fn has_parent(&mut self, path: &Pointer) -> bool {
+        let parent = path.0.split_last().and_then(|(_, parent)| descend(&mut self.root, parent));
+        parent.is_some_and(|parent| parent.is_object())
     }
 
     fn find(&mut self, path: &Pointer) -> Result<&mut Value, PatchError> {
@@ -315,6 +326,12 @@ mod tests {
                 json!({"baz": "qux", "foo": ["a", 2, "c"]}),
             ),
             (
+                "a missing member is null",
+                json!({"foo": "bar"}),
+                json!([{"op": "test", "path": "/baz", "value": null}]),
+                json!({"foo": "bar"}),
+            ),
+            (
                 "A.10",
                 json!({"foo": "bar"}),
                 json!([{"op": "add", "path": "/child", "value": {"grandchild": {}}}]),
@@ -343,6 +360,7 @@ mod tests {
         }
         for (number, object, patch) in [
             ("A.9", json!({"baz": "qux"}), json!([{"op": "test", "path": "/baz", "value": "bar"}])),
+            ("a member of nothing", json!({}), json!([{"op": "test", "path": "/a/b", "value": null}])),
             ("A.12", json!({"foo": "bar"}), json!([{"op": "add", "path": "/baz/bat", "value": "qux"}])),
             ("A.15", json!({"/": 9, "~1": 10}), json!([{"op": "test", "path": "/~01", "value": "10"}])),
         ] {

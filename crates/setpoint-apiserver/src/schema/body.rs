@@ -1,4 +1,4 @@
-//! The body of a request: JSON or YAML, not yet decoded.
+//! The body of a request: JSON, YAML or protobuf, not yet decoded.
 //!
 //! YAML is read as Kubernetes reads it: the booleans of YAML 1.1 (`y`, `on`, …), one document, keys as text. Aliases may
 //! not multiply a document without bound.
@@ -10,12 +10,13 @@ use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::decode::{DecodeError, Decoded, Seed, walk};
-use super::{MAX_DEPTH, Schema, Shape};
+use super::{MAX_DEPTH, Schema, Shape, protobuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// The bytes of a request, and how to read them.
@@ -41,21 +42,29 @@ impl<'b> Body<'b> {
         Body { format: Format::Yaml, bytes }
     }
 
+    pub fn protobuf(bytes: &'b [u8]) -> Body<'b> {
+        Body { format: Format::Protobuf, bytes }
+    }
+
     /// Reads only what the object says it is.
     pub fn type_meta(&self) -> Result<TypeMeta, DecodeError> {
         let read = match self.format {
             Format::Json => serde_json::from_slice(self.bytes).map_err(json_error),
             Format::Yaml => from_yaml(self.bytes, |source| TypeMeta::deserialize(source)),
+            Format::Protobuf => return protobuf::type_meta(self.bytes),
         };
         read.map_err(DecodeError::Syntax)
     }
 
     /// Reads an object of this schema.
     pub fn decode(&self, schema: &Schema) -> Result<Decoded, DecodeError> {
-        walk(&schema.definitions, &schema.root, |seed| self.read(seed))
+        match self.format {
+            Format::Protobuf => schema.decode(&protobuf::value(self.bytes, schema)?),
+            _ => walk(&schema.definitions, &schema.root, |seed| self.read(seed)),
+        }
     }
 
-    /// Reads any value, such as a patch.
+    /// Reads any value, such as a patch. Not from protobuf, which means nothing without a type.
     pub fn decode_any(&self) -> Result<Decoded, DecodeError> {
         walk(&[], &Shape::Any, |seed| self.read(seed))
     }
@@ -68,6 +77,7 @@ impl<'b> Body<'b> {
                 value.and_then(|value| source.end().map(|()| value)).map_err(json_error)
             }
             Format::Yaml => from_yaml(self.bytes, |source| seed.deserialize(source)),
+            Format::Protobuf => Err("a protobuf body is read only as an object of a known type".to_owned()),
         }
     }
 }

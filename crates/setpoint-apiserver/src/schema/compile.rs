@@ -40,7 +40,7 @@ fn definition(name: &str, schema: &Value, names: &HashMap<Box<str>, usize>) -> D
         })
         .collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
-    Definition { fields }
+    Definition { name: type_name.into(), fields }
 }
 
 fn shape(schema: &Value, names: &HashMap<Box<str>, usize>) -> Shape {

@@ -8,6 +8,7 @@ mod built_in;
 mod compile;
 mod decode;
 mod emission;
+mod protobuf;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,8 @@ pub struct Field {
 /// An object with known fields.
 #[derive(Debug, Clone, Default)]
 pub struct Definition {
+    /// The type's name, such as `core.v1.PodSpec`.
+    name: Box<str>,
     /// In the order of their names.
     fields: Vec<Field>,
 }

@@ -21,7 +21,7 @@ const ORPHAN_WARNING: &str = "child pods are preserved by default when jobs are 
 
 pub(super) async fn delete(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let options = options(&call)?;
+    let options = options(server, &call)?;
     let deleted = delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
     let mut response = match deleted {
         Deleted::Gone { uid, .. } if !call.resource.rules.returns_deleted => {
@@ -38,7 +38,7 @@ pub(super) async fn delete(server: &Shared, call: Call) -> Result<Response> {
 /// Deletes every object that the selectors match, and answers with them as they were.
 pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let delete_options = options(&call)?;
+    let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
     let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
     for item in &items {
@@ -54,23 +54,11 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     Ok(renderer.list(&meta, items))
 }
 
-fn options(call: &Call) -> Result<DeleteOptions> {
+fn options(server: &Shared, call: &Call) -> Result<DeleteOptions> {
     if call.body.is_empty() {
         return DeleteOptions::parse(&call.query, None);
     }
-    let body = negotiate::body(&call.headers, &call.body)?
-        .decode_any()
-        .map_err(|error| Failure::bad_request(format!("DeleteOptions cannot be handled: {error}")))?
-        .object;
-    if !body.is_object() {
-        return Err(Failure::bad_request("DeleteOptions cannot be handled: an object is needed"));
-    }
-    let (kind, version) = (text_at(&body, &["kind"]), text_at(&body, &["apiVersion"]));
-    if !kind.is_empty() && kind != "DeleteOptions" {
-        return Err(Failure::bad_request(format!(
-            "no kind {kind:?} is registered for version {version:?}: DeleteOptions is needed"
-        )));
-    }
+    let body = call.decode(server, "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")?;
     DeleteOptions::parse(&call.query, Some(&body))
 }
 

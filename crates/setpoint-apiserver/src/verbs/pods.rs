@@ -8,7 +8,6 @@ use super::{Written, delete_object, read, unchanged, write};
 use crate::failure::{Failure, Result};
 use crate::field::{Errors, Node};
 use crate::kinds::pod_binding;
-use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Query, WriteOptions};
 use crate::response::{self, Response};
@@ -17,7 +16,7 @@ use crate::server::{Call, Shared};
 /// Puts a Pod on a node. A Pod that is on one already stays there.
 pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
-    let binding = body(&call, "Binding")?;
+    let binding = body(server, &call, "io.k8s.api.core.v1.Binding")?;
     let mut errors = Errors::default();
     pod_binding::validate_binding(Node::root(&binding), &mut errors);
     if !errors.is_empty() {
@@ -43,7 +42,7 @@ pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
 
 /// Deletes a Pod as its owner's disruption budget allows; there are no budgets yet, so any Pod may be evicted.
 pub(super) async fn evict(server: &Shared, call: Call) -> Result<Response> {
-    let eviction = body(&call, "Eviction")?;
+    let eviction = body(server, &call, "io.k8s.api.policy.v1.Eviction")?;
     let options = match eviction.get("deleteOptions") {
         Some(options @ Value::Object(_)) => DeleteOptions::parse(&Query::default(), Some(options))?,
         _ => DeleteOptions::default(),
@@ -54,14 +53,11 @@ pub(super) async fn evict(server: &Shared, call: Call) -> Result<Response> {
     Ok(done())
 }
 
-fn body(call: &Call, kind: &str) -> Result<Value> {
-    let refused = |why: String| Failure::bad_request(format!("{kind} cannot be handled: {why}"));
-    let body = negotiate::body(&call.headers, &call.body)?.decode_any();
-    let body = body.map_err(|error| refused(error.to_string()))?.object;
-    if !body.is_object() || body["kind"].as_str().is_some_and(|given| given != kind) {
-        return Err(refused(format!("an object of kind {kind} is needed")));
-    }
+/// Reads the body, which must not be about another Pod.
+fn body(server: &Shared, call: &Call, definition: &str) -> Result<Value> {
+    let body = call.decode(server, definition)?;
     if body["metadata"]["name"].as_str().is_some_and(|name| name != call.name()) {
+        let kind = definition.rsplit('.').next().unwrap_or_default();
         return Err(Failure::bad_request(format!("name in URL does not match name in {kind} object")));
     }
     Ok(body)

@@ -1,6 +1,6 @@
 //! What every implementation of [`Store`] must pass: one function per guarantee of the contract.
 //!
-//! An implementation brings a [`Subject`] and calls [`conformance!`](crate::conformance) in its tests, which makes one
+//! An implementation brings a [`Subject`] and calls [`conformance_tests!`](crate::conformance_tests) in its tests, which makes one
 //! test of every guarantee. A function panics where the guarantee is broken.
 
 mod commits;
@@ -30,10 +30,10 @@ pub trait Subject: Send + Sync {
 
 /// Makes a test of every guarantee, each with a subject of its own. `durable` adds what must hold across a restart.
 #[macro_export]
-macro_rules! conformance {
+macro_rules! conformance_tests {
     (durable $subject:expr) => {
-        $crate::conformance!($subject);
-        $crate::conformance!(@tests $subject;
+        $crate::conformance_tests!($subject);
+        $crate::conformance_tests!(@tests $subject;
             reopening_keeps_values_history_and_revision
             the_revision_never_goes_back
             a_watch_resumes_across_a_restart
@@ -41,7 +41,7 @@ macro_rules! conformance {
         );
     };
     ($subject:expr) => {
-        $crate::conformance!(@tests $subject;
+        $crate::conformance_tests!(@tests $subject;
             creating_needs_an_absent_key
             a_stale_expectation_conflicts
             deleting_needs_a_present_key

@@ -3,7 +3,7 @@
 use super::*;
 
 /// More than any implementation keeps in a queue for one reader.
-const MANY: u64 = 5000;
+const MANY: u64 = 1500;
 
 /// Updates one key until the store has made this many commits.
 async fn overwrite(store: &dyn Store, key: &str, commits: u64) -> Vec<Revision> {

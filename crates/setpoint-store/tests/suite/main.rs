@@ -1,5 +1,7 @@
 //! The store's guarantees, for each implementation.
 
+#![allow(clippy::unwrap_used)]
+
 mod embedded;
 mod memory;
 mod model;

@@ -1,6 +1,8 @@
 //! What a pod's spec holds when its writer left it out.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::kinds::defaults::fill;
 
 use super::resources;
 
@@ -8,7 +10,7 @@ use super::resources;
 const FILE_MODE: i64 = 0o644;
 
 /// Fills in what every pod spec has, in a Pod and in a template alike.
-pub fn fill_pod_spec(spec: &mut Value) {
+pub(in crate::kinds) fn fill_pod_spec(spec: &mut Value) {
     if !spec.is_object() {
         *spec = json!({});
     }
@@ -32,7 +34,7 @@ pub fn fill_pod_spec(spec: &mut Value) {
 }
 
 /// Fills in what only a Pod has: a template leaves these to the Pod made from it.
-pub fn fill_pod(spec: &mut Value) {
+pub(in crate::kinds) fn fill_pod(spec: &mut Value) {
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         spec["terminationGracePeriodSeconds"] = 1.into();
     }
@@ -196,40 +198,18 @@ fn text(object: &Value, field: &str) -> Option<String> {
     object[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Sets a field that is absent.
-pub fn fill(object: &mut Value, field: &str, value: impl Into<Value>) {
-    if let Some(fields) = object.as_object_mut() {
-        let slot = fields.entry(field).or_insert(Value::Null);
-        if slot.is_null() {
-            *slot = value.into();
-        }
-    }
-}
-
 /// Does something to a field that is there.
-pub fn within(object: &mut Value, field: &str, mut change: impl FnMut(&mut Value)) {
+pub(in crate::kinds) fn within(object: &mut Value, field: &str, mut change: impl FnMut(&mut Value)) {
     if let Some(value) = object.get_mut(field).filter(|value| !value.is_null()) {
         change(value);
     }
 }
 
 /// Does something to each element of a list, if there is one.
-pub fn each(object: &mut Value, field: &str, change: impl FnMut(&mut Value)) {
+pub(in crate::kinds) fn each(object: &mut Value, field: &str, change: impl FnMut(&mut Value)) {
     if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
         items.iter_mut().for_each(change);
     }
-}
-
-/// The object at a field, made if it is not there.
-pub fn object_at<'v>(object: &'v mut Value, field: &str) -> &'v mut Map<String, Value> {
-    if !object.is_object() {
-        *object = json!({});
-    }
-    let slot = &mut object[field];
-    if !slot.is_object() {
-        *slot = json!({});
-    }
-    slot.as_object_mut().expect("it was just made an object")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The difference between two pod specs, as Kubernetes shows it to someone who changed what may not change.
+//! Pod specs as Kubernetes shows them to someone who changed what may not change.
 //!
-//! It compares the specs in the form its own code has them: every field in a fixed order, also those that are not set,
-//! under names of its own. The tables below are that form.
+//! It shows them in the form its own code has them: every field in a fixed order, also those that are not set, under
+//! names of its own. The tables below are that form.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A field: its name in the internal form, its name in the API, and how it is shown.
 type Row = (&'static str, &'static str, Form);
@@ -310,10 +310,23 @@ const VOLUME: &[Row] = &[
 ];
 
 /// What differs between two pod specs, in the unified form with three lines of context.
-pub fn spec_difference(old: &Value, new: &Value) -> String {
-    let old = lines_of(&with_security_context(old), Part(POD_SPEC));
-    let new = lines_of(&with_security_context(new), Part(POD_SPEC));
-    super::difference::unified(&old, &new)
+pub(in crate::kinds) fn spec_difference(old: &Value, new: &Value) -> String {
+    let lines = |spec: &Value| {
+        let mut writer = Writer { text: String::new(), indented: true };
+        writer.show(&with_security_context(spec), Part(POD_SPEC), 0);
+        writer.text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    super::difference::unified(&lines(old), &lines(new))
+}
+
+/// A pod template in one line. Its metadata stands beside its spec, not around its labels.
+pub(in crate::kinds) fn template_as_text(template: &Value) -> String {
+    let mut writer = Writer { text: String::new(), indented: false };
+    let metadata =
+        template["metadata"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value, Any));
+    let spec = with_security_context(&template["spec"]);
+    writer.entries(metadata.chain([("Spec", &spec, Part(POD_SPEC))]), 0);
+    writer.text
 }
 
 fn with_security_context(spec: &Value) -> Value {
@@ -327,69 +340,107 @@ fn with_security_context(spec: &Value) -> Value {
     spec
 }
 
-fn lines_of(value: &Value, form: Form) -> Vec<String> {
-    let mut text = String::new();
-    show(value, form, 0, &mut text);
-    text.lines().map(str::to_owned).collect()
+/// Writes values as JSON, the fields of an object in their fixed order.
+#[derive(Debug)]
+struct Writer {
+    text: String,
+    /// On lines of their own, each level one space further in; else all in one line without spaces.
+    indented: bool,
 }
 
-/// Writes a value as indented JSON, the fields of an object in their fixed order.
-fn show(value: &Value, form: Form, depth: usize, text: &mut String) {
-    match form {
-        Text => text.push_str(&Value::from(value.as_str().unwrap_or_default()).to_string()),
-        Number => text.push_str(&value.as_i64().unwrap_or(0).to_string()),
-        Flag => text.push_str(if value.as_bool() == Some(true) { "true" } else { "false" }),
-        Optional(_) | List(_) if value.is_null() => text.push_str("null"),
-        Part(rows) | Optional(rows) => {
-            let entries = rows.iter().map(|(name, field, form)| (*name, &value[*field], *form));
-            show_entries(entries, depth, text);
+impl Writer {
+    fn show(&mut self, value: &Value, form: Form, depth: usize) {
+        match form {
+            Text => self.scalar(&value.as_str().unwrap_or_default().into()),
+            Number => self.scalar(&value.as_i64().unwrap_or(0).into()),
+            Flag => self.scalar(&(value.as_bool() == Some(true)).into()),
+            Optional(_) | List(_) if value.is_null() => self.scalar(value),
+            Part(rows) | Optional(rows) => {
+                self.entries(rows.iter().map(|(name, field, form)| (*name, &value[*field], *form)), depth);
+            }
+            List(rows) => self.items(value.as_array().map(Vec::as_slice).unwrap_or_default(), Part(rows), depth),
+            Any => match value {
+                Value::Object(fields) => {
+                    self.entries(fields.iter().map(|(name, value)| (name.as_str(), value, Any)), depth);
+                }
+                Value::Array(items) => self.items(items, Any, depth),
+                scalar => self.scalar(scalar),
+            },
         }
-        List(rows) => show_items(value.as_array().map(Vec::as_slice).unwrap_or_default(), Part(rows), depth, text),
-        Any => match value {
-            Value::Object(fields) => show_entries(any_entries(fields), depth, text),
-            Value::Array(items) => show_items(items, Any, depth, text),
-            scalar => text.push_str(&scalar.to_string()),
-        },
+    }
+
+    fn scalar(&mut self, value: &Value) {
+        self.text.push_str(&value.to_string());
+    }
+
+    fn entries<'v>(&mut self, entries: impl Iterator<Item = (&'v str, &'v Value, Form)>, depth: usize) {
+        self.text.push('{');
+        let mut empty = true;
+        for (name, value, form) in entries {
+            self.next(&mut empty, depth);
+            self.scalar(&name.into());
+            self.text.push_str(if self.indented { ": " } else { ":" });
+            self.show(value, form, depth + 1);
+        }
+        self.close('}', empty, depth);
+    }
+
+    fn items(&mut self, items: &[Value], form: Form, depth: usize) {
+        self.text.push('[');
+        let mut empty = true;
+        for item in items {
+            self.next(&mut empty, depth);
+            self.show(item, form, depth + 1);
+        }
+        self.close(']', empty, depth);
+    }
+
+    fn next(&mut self, empty: &mut bool, depth: usize) {
+        if !std::mem::replace(empty, false) {
+            self.text.push(',');
+        }
+        self.new_line(depth + 1);
+    }
+
+    fn close(&mut self, bracket: char, empty: bool, depth: usize) {
+        if !empty {
+            self.new_line(depth);
+        }
+        self.text.push(bracket);
+    }
+
+    fn new_line(&mut self, depth: usize) {
+        if self.indented {
+            self.text.push('\n');
+            self.text.extend(std::iter::repeat_n(' ', depth));
+        }
     }
 }
 
-fn any_entries(fields: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value, Form)> {
-    fields.iter().map(|(name, value)| (name.as_str(), value, Any))
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn show_entries<'v>(entries: impl Iterator<Item = (&'v str, &'v Value, Form)>, depth: usize, text: &mut String) {
-    let mut first = true;
-    for (name, value, form) in entries {
-        text.push_str(if first { "{\n" } else { ",\n" });
-        first = false;
-        indent(depth + 1, text);
-        text.push_str(&format!("\"{name}\": "));
-        show(value, form, depth + 1, text);
+    use super::*;
+
+    #[test]
+    fn a_template_is_shown_with_everything_it_could_have() {
+        let template = json!({
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"hostNetwork": true, "securityContext": {}, "containers": [{"name": "c"}]},
+        });
+        let text = template_as_text(&template);
+        let rows = [
+            ("metadata is beside the spec", r#"{"labels":{"a":"b"},"Spec":{"Volumes":null,"#),
+            ("an absent text is empty", r#""Containers":[{"Name":"c","Image":"","Command":null,"#),
+            ("an absent object stands", r#""Resources":{"Limits":null,"Requests":null,"Claims":null},"#),
+            (
+                "the host's network is in the security context",
+                r#""SecurityContext":{"HostNetwork":true,"HostPID":false,"#,
+            ),
+        ];
+        for (name, expected) in rows {
+            assert!(text.contains(expected), "{name}: {text}");
+        }
     }
-    close(first, '{', '}', depth, text);
-}
-
-fn show_items(items: &[Value], form: Form, depth: usize, text: &mut String) {
-    let mut first = true;
-    for item in items {
-        text.push_str(if first { "[\n" } else { ",\n" });
-        first = false;
-        indent(depth + 1, text);
-        show(item, form, depth + 1, text);
-    }
-    close(first, '[', ']', depth, text);
-}
-
-fn close(empty: bool, open: char, close: char, depth: usize, text: &mut String) {
-    if empty {
-        text.push(open);
-    } else {
-        text.push('\n');
-        indent(depth, text);
-    }
-    text.push(close);
-}
-
-fn indent(depth: usize, text: &mut String) {
-    text.extend(std::iter::repeat_n(' ', depth));
 }

@@ -28,11 +28,11 @@ use crate::field::{Errors, Node, Path};
 use crate::labels;
 use crate::names;
 
-pub use defaults::{each, fill, fill_pod, fill_pod_spec, object_at, within};
-pub use internal::spec_difference;
-pub use resources::quality_of_service;
-pub use security::validate_seccomp_annotations;
-pub use tolerations::validate_tolerations;
+pub(super) use defaults::{each, fill_pod, fill_pod_spec, within};
+pub(super) use internal::{spec_difference, template_as_text};
+pub(super) use resources::quality_of_service;
+pub(super) use security::validate_seccomp_annotations;
+pub(super) use tolerations::validate_tolerations;
 
 /// Where containers stand in a spec, in the order in which they are checked one by one.
 const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -53,7 +53,7 @@ struct Surroundings<'v> {
 }
 
 /// Checks a pod's spec. `pod` is the Pod's metadata, or none for a template.
-pub fn validate(spec: Node<'_, '_>, pod: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate(spec: Node<'_, '_>, pod: Option<&Value>, errors: &mut Errors) {
     let grace_period = spec.field("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
         errors.required(&grace_period.path, "");
@@ -93,7 +93,7 @@ pub fn validate(spec: Node<'_, '_>, pod: Option<&Value>, errors: &mut Errors) {
 }
 
 /// Checks what is asked of a Pod but, for the sake of old templates, not of a template.
-pub fn validate_only_in_pod(spec: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn validate_only_in_pod(spec: Node<'_, '_>, errors: &mut Errors) {
     if spec.field("serviceAccountName").str().is_empty() {
         for volume in spec.field("volumes").items() {
             for source in volume.field("projected").field("sources").items() {
@@ -163,14 +163,14 @@ fn required(text: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// Checks that a number is not below zero.
-pub fn not_negative(value: i64, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn not_negative(value: i64, path: &Path<'_>, errors: &mut Errors) {
     if value < 0 {
         errors.invalid(path, value, "must be greater than or equal to 0");
     }
 }
 
 /// Checks that a number, if it is there, is not below zero.
-pub fn not_negative_if_set(number: Node<'_, '_>, errors: &mut Errors) {
+pub(super) fn not_negative_if_set(number: Node<'_, '_>, errors: &mut Errors) {
     if let Some(value) = number.i64() {
         not_negative(value, &number.path, errors);
     }
@@ -201,7 +201,7 @@ fn descending_path(text: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Checks an IP address of either family.
-pub fn ip_address(text: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn ip_address(text: &str, path: &Path<'_>, errors: &mut Errors) {
     if text.parse::<std::net::IpAddr>().is_err() {
         errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node, Path};
+use crate::field::{Errors, Fault, Node, Path};
 use crate::names;
 use crate::quantity::Quantity;
 
@@ -219,7 +219,10 @@ fn validate_claims(claims: Node<'_, '_>, surroundings: Option<&Surroundings<'_>>
             errors.duplicate(&claim.path, format!("{name}/{request}"));
         }
         if surroundings.is_none_or(|surroundings| !surroundings.claims.contains(name)) {
-            errors.not_found(&claim.path, name);
+            let known: Vec<&str> = surroundings.iter().flat_map(|surroundings| &surroundings.claims).copied().collect();
+            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            let message = format!("Not found: \"{name}\": must be one of the names in pod.spec.resourceClaims{known}");
+            errors.push(Fault::NotFound, &claim.path, message);
         }
     }
 }
@@ -255,7 +258,7 @@ pub(super) fn validate_pod_claims(claims: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// How a pod is treated when its node runs short: `Guaranteed`, `Burstable` or `BestEffort`.
-pub fn quality_of_service(spec: &Value) -> &'static str {
+pub(in crate::kinds) fn quality_of_service(spec: &Value) -> &'static str {
     if spec["resources"]["requests"].is_object() || spec["resources"]["limits"].is_object() {
         return quality_of(&spec["resources"]);
     }

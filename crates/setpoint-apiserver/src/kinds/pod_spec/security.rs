@@ -174,7 +174,7 @@ fn validate_app_armor(profile: Node<'_, '_>, errors: &mut Errors) {
 }
 
 /// Seccomp profiles once were annotations. Where a pod has both, they must agree.
-pub fn validate_seccomp_annotations(annotations: &Value, spec: Node<'_, '_>, errors: &mut Errors) {
+pub(in crate::kinds) fn validate_seccomp_annotations(annotations: &Value, spec: Node<'_, '_>, errors: &mut Errors) {
     let mut compare = |annotation: &Value, profile: Node<'_, '_>| {
         let (Some(annotation), true) = (annotation.as_str(), profile.is_set()) else { return };
         let (sort, local) = (profile.field("type"), profile.field("localhostProfile"));

@@ -5,7 +5,7 @@ use crate::labels;
 use crate::names;
 
 /// Checks a list of tolerations.
-pub fn validate_tolerations(tolerations: Node<'_, '_>, errors: &mut Errors) {
+pub(in crate::kinds) fn validate_tolerations(tolerations: Node<'_, '_>, errors: &mut Errors) {
     for toleration in tolerations.items() {
         validate(toleration, errors);
     }

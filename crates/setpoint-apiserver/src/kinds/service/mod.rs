@@ -2,6 +2,9 @@
 
 mod allocation;
 mod cluster_ips;
+mod families;
+mod load_balancer;
+mod ports;
 mod spec;
 mod validation;
 
@@ -79,7 +82,7 @@ impl Behaviour for Service {
                 validation::validate_change(object, old, errors);
                 validation::validate(object, Some(old), errors);
             }
-            Part::Status | Part::Other(_) => validation::validate_status(object, old, errors),
+            Part::Status | Part::Other(_) => load_balancer::validate_status(object, old, errors),
         }
     }
 
@@ -107,7 +110,7 @@ impl Behaviour for Service {
             spec::kind(object).into(),
             cluster_ip.into(),
             external_address(object).into(),
-            ports(object).into(),
+            show_ports(object).into(),
             columns::age_cell(object, now),
             columns::labels(&object["spec"]["selector"]).into(),
         ]
@@ -157,7 +160,7 @@ fn external_address(object: &Value) -> String {
     }
 }
 
-fn ports(object: &Value) -> String {
+fn show_ports(object: &Value) -> String {
     let shown: Vec<String> = spec::ports(object)
         .iter()
         .map(|port| {

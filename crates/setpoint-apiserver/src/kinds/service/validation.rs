@@ -1,13 +1,10 @@
 //! The rules of Services.
 
-use std::fmt;
-
 use serde_json::Value;
 
-use super::{cluster_ips, spec};
-use crate::field::{Errors, Fault, Node};
+use super::{cluster_ips, load_balancer, ports, spec};
+use crate::field::{Errors, Node};
 use crate::ip;
-use crate::kinds::endpoints::{report, validate_app_protocol, validate_protocol};
 use crate::labels;
 use crate::names;
 
@@ -15,12 +12,9 @@ const TYPES: [&str; 4] = [spec::CLUSTER_IP, spec::EXTERNAL_NAME, spec::LOAD_BALA
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-const IP_MODES: [&str; 2] = ["Proxy", "VIP"];
 const AFFINITY_TIMEOUT_MAX_S: i64 = 86_400;
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Everything that must hold of a Service; addresses that an older one already had are let be.
 pub(super) fn validate(service: Node<'_, '_>, old: Option<&Value>, errors: &mut Errors) {
@@ -31,19 +25,14 @@ pub(super) fn validate(service: Node<'_, '_>, old: Option<&Value>, errors: &mut 
         errors.required(&ports.path, "");
     }
     validate_for_type(service, errors);
-    let mut seen = Vec::new();
-    for port in ports.items() {
-        validate_port(port, ports.len() > 1, &mut seen, errors);
-    }
+    ports::validate(spec.field("ports"), errors);
     labels::validate_labels(spec.field("selector"), errors);
     validate_affinity(spec, errors);
     cluster_ips::validate(service, old, errors);
     validate_external_ips(spec, old, errors);
     one_of(spec.field("type"), &TYPES, errors);
-    validate_node_ports(service, errors);
-    validate_unique_ports(ports, errors);
-    validate_source_ranges(service, old, errors);
-    validate_balancer(service, errors);
+    ports::validate_unique(service, errors);
+    load_balancer::validate(service, old, errors);
     validate_traffic(service, errors);
 }
 
@@ -57,42 +46,12 @@ pub(super) fn validate_change(service: Node<'_, '_>, old: &Value, errors: &mut E
         let shown = if class.is_set() { class.str() } else { "null" };
         errors.invalid(&class.path, shown, "may not change once set");
     }
-    validate_class(service, errors);
+    load_balancer::validate_class(service, errors);
     if spec::needs_health_port(old)
         && spec::needs_health_port(service.value)
         && spec::health_port(old) != spec::health_port(service.value)
     {
         errors.forbidden(&spec.field("healthCheckNodePort").path, "field is immutable");
-    }
-}
-
-/// What a load balancer may report.
-pub(super) fn validate_status(service: Node<'_, '_>, old: &Value, errors: &mut Errors) {
-    let status = service.field("status");
-    let balancer = status.field("loadBalancer");
-    let list = balancer.field("ingress");
-    if spec::kind(service.value) != spec::LOAD_BALANCER && !list.is_empty() {
-        return errors.forbidden(&list.path, "may only be used when `spec.type` is 'LoadBalancer'");
-    }
-    let known = old["status"]["loadBalancer"]["ingress"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for ingress in list.items() {
-        let (address, mode, hostname) = (ingress.field("ip"), ingress.field("ipMode"), ingress.field("hostname"));
-        let has_ip = !address.str().is_empty();
-        if has_ip && !known.iter().any(|old| old["ip"] == *address.value) {
-            ip::validate(address, errors);
-        }
-        match (mode.is_set(), has_ip) {
-            (false, true) => errors.required(&mode.path, "must be specified when `ip` is set"),
-            (true, false) => errors.forbidden(&mode.path, "may not be specified when `ip` is not set"),
-            (true, true) if !IP_MODES.contains(&mode.str()) => errors.unsupported(&mode.path, mode.str(), &IP_MODES),
-            _ => {}
-        }
-        if !hostname.str().is_empty() {
-            report(hostname, names::dns1123_subdomain, errors);
-            if ip::parse(hostname.str()).is_some() {
-                errors.invalid(&hostname.path, hostname.str(), "must be a DNS name, not an IP address");
-            }
-        }
     }
 }
 
@@ -156,36 +115,6 @@ fn validate_for_type(service: Node<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn validate_port<'v>(port: Node<'v, '_>, named: bool, seen: &mut Vec<&'v str>, errors: &mut Errors) {
-    let name = port.field("name");
-    if name.str().is_empty() {
-        if named {
-            errors.required(&name.path, "");
-        }
-    } else {
-        report(name, names::dns1123_label, errors);
-        if seen.contains(&name.str()) {
-            errors.duplicate(&name.path, name.str());
-        }
-        seen.push(name.str());
-    }
-    validate_number(port.field("port"), errors);
-    validate_protocol(port, errors);
-    let target = port.field("targetPort");
-    match target.value {
-        Value::String(_) => report(target, names::port_name, errors),
-        _ => validate_number(target, errors),
-    }
-    validate_app_protocol(port, errors);
-}
-
-fn validate_number(port: Node<'_, '_>, errors: &mut Errors) {
-    let number = port.i64().unwrap_or_default();
-    for message in names::port_number(number) {
-        errors.invalid(&port.path, number, &message);
-    }
-}
-
 fn validate_affinity(spec: Node<'_, '_>, errors: &mut Errors) {
     let affinity = spec.field("sessionAffinity");
     one_of(affinity, &AFFINITIES, errors);
@@ -222,102 +151,6 @@ fn validate_external_ips(spec: Node<'_, '_>, old: Option<&Value>, errors: &mut E
     }
 }
 
-fn validate_node_ports(service: Node<'_, '_>, errors: &mut Errors) {
-    let ports = service.field("spec");
-    let ports = ports.field("ports");
-    if spec::kind(service.value) == spec::CLUSTER_IP {
-        for port in ports.items().filter(|port| spec::node_port(port.value) != 0) {
-            errors.forbidden(&port.field("nodePort").path, "may not be used when `type` is 'ClusterIP'");
-        }
-    }
-    let mut seen = Vec::new();
-    for port in ports.items().filter(|port| spec::node_port(port.value) != 0) {
-        let identity = (port.field("protocol").str(), spec::node_port(port.value));
-        if seen.contains(&identity) {
-            errors.duplicate(&port.field("nodePort").path, identity.1);
-        }
-        seen.push(identity);
-    }
-}
-
-/// A port of one protocol is served once. Kubernetes shows the pair as a port of which nothing else is known.
-fn validate_unique_ports(ports: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
-    for port in ports.items() {
-        let identity = (port.field("protocol").str(), port.field("port").i64().unwrap_or_default());
-        if seen.contains(&identity) {
-            let message = format!("Duplicate value: {}", PortIdentity(identity.0, identity.1));
-            errors.push(Fault::Duplicate, &port.path, message);
-        }
-        seen.push(identity);
-    }
-}
-
-struct PortIdentity<'v>(&'v str, i64);
-
-impl fmt::Display for PortIdentity<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (protocol, port) = (Value::from(self.0), self.1);
-        write!(f, r#"{{"Name":"","Protocol":{protocol},"AppProtocol":null,"Port":{port},"TargetPort":0,"NodePort":0}}"#)
-    }
-}
-
-fn validate_source_ranges(service: Node<'_, '_>, old: Option<&Value>, errors: &mut Errors) {
-    let balanced = spec::kind(service.value) == spec::LOAD_BALANCER;
-    let spec = service.field("spec");
-    let ranges = spec.field("loadBalancerSourceRanges");
-    if !ranges.is_empty() {
-        // Kubernetes reports it under the name of the Go field.
-        let path = spec.path.field("LoadBalancerSourceRanges");
-        if !balanced {
-            errors.forbidden(&path, ONLY_BALANCED);
-        }
-        let known = old.map(|old| spec::texts(&old["spec"]["loadBalancerSourceRanges"])).unwrap_or_default();
-        for (index, range) in ranges.items().enumerate() {
-            let text = range.str().trim();
-            if !known.iter().any(|known| known.trim() == text) {
-                ip::validate_cidr(text, &path.index(index), errors);
-            }
-        }
-        return;
-    }
-    let metadata = service.field("metadata");
-    let annotations = metadata.field("annotations");
-    let annotation = annotations.field(SOURCE_RANGES);
-    if !annotation.is_set() {
-        return;
-    }
-    let path = annotations.path.key(SOURCE_RANGES);
-    if !balanced {
-        errors.forbidden(&path, ONLY_BALANCED);
-    }
-    let unchanged = old.is_some_and(|old| old["metadata"]["annotations"][SOURCE_RANGES] == *annotation.value);
-    if !unchanged && !annotation.str().trim().is_empty() {
-        annotation.str().split(',').for_each(|range| ip::validate_cidr(range.trim(), &path, errors));
-    }
-}
-
-fn validate_balancer(service: Node<'_, '_>, errors: &mut Errors) {
-    let spec = service.field("spec");
-    let allocate = spec.field("allocateLoadBalancerNodePorts");
-    match (spec::kind(service.value) == spec::LOAD_BALANCER, allocate.is_set()) {
-        (false, true) => errors.forbidden(&allocate.path, ONLY_BALANCED),
-        (true, false) => errors.required(&service.path.field("allocateLoadBalancerNodePorts"), ""),
-        _ => {}
-    }
-    validate_class(service, errors);
-}
-
-fn validate_class(service: Node<'_, '_>, errors: &mut Errors) {
-    let spec = service.field("spec");
-    let class = spec.field("loadBalancerClass");
-    match (class.is_set(), spec::kind(service.value)) {
-        (false, _) => {}
-        (true, spec::LOAD_BALANCER) => labels::validate_label_key(class.str(), &class.path, errors),
-        (true, _) => errors.forbidden(&class.path, ONLY_BALANCED),
-    }
-}
-
 fn validate_traffic(service: Node<'_, '_>, errors: &mut Errors) {
     let spec = service.field("spec");
     let external = spec.field("externalTrafficPolicy");
@@ -334,7 +167,7 @@ fn validate_traffic(service: Node<'_, '_>, errors: &mut Errors) {
             errors.invalid(&health.path, port, detail);
         }
         (true, 0) => errors.required(&health.path, ""),
-        (true, _) => validate_number(health, errors),
+        (true, _) => ports::validate_number(health, errors),
     }
     let internal = spec.field("internalTrafficPolicy");
     let needed = matches!(spec::kind(service.value), spec::CLUSTER_IP | spec::NODE_PORT | spec::LOAD_BALANCER);
@@ -396,32 +229,6 @@ mod tests {
                 vec![r#"spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services"#],
             ),
             (
-                "two ports without names",
-                json!({"ports": [{"port": 1}, {"port": 2}]}),
-                vec!["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
-            ),
-            (
-                "one port twice",
-                json!({"ports": [{"name": "x", "port": 1}, {"name": "x", "port": 1}]}),
-                vec![
-                    r#"spec.ports[1].name: Duplicate value: "x""#,
-                    concat!(
-                        r#"spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"#,
-                        r#""Port":1,"TargetPort":0,"NodePort":0}"#
-                    ),
-                ],
-            ),
-            (
-                "a target that is no name",
-                json!({"ports": [{"port": 1, "targetPort": "80"}]}),
-                vec![r#"spec.ports[0].targetPort: Invalid value: "80": must contain at least one letter (a-z)"#],
-            ),
-            (
-                "a node port without its type",
-                json!({"ports": [{"port": 1, "nodePort": 30000}]}),
-                vec!["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
-            ),
-            (
                 "affinity for longer than a day",
                 json!({"ports": port, "sessionAffinity": "ClientIP",
                     "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 86401}}}),
@@ -439,14 +246,9 @@ mod tests {
                 ],
             ),
             (
-                "what only a balancer has",
-                json!({"ports": port, "allocateLoadBalancerNodePorts": true, "loadBalancerClass": "a/b",
-                    "loadBalancerSourceRanges": ["10.0.0.0/8"], "externalTrafficPolicy": "Local",
-                    "healthCheckNodePort": 30000}),
+                "traffic from outside that never comes",
+                json!({"ports": port, "externalTrafficPolicy": "Local", "healthCheckNodePort": 30000}),
                 vec![
-                    "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
-                    "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
-                    "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
                     "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible \
                      services",
                     "spec.healthCheckNodePort: Invalid value: 30000: may only be set when `type` is 'LoadBalancer' and \
@@ -468,43 +270,6 @@ mod tests {
         let check = |node: Node<'_, '_>, errors: &mut Errors| validate(node, None, errors);
         for (name, spec, expected) in rows {
             assert_eq!(messages(check, &complete(spec)), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_balancer_reports_addresses() {
-        let check = |node: Node<'_, '_>, errors: &mut Errors| validate_status(node, &Value::Null, errors);
-        let service = |kind: &str, ingress: Value| {
-            let mut service = complete(json!({"type": kind}));
-            service["status"]["loadBalancer"]["ingress"] = json!([ingress]);
-            Service.default(&mut service);
-            service
-        };
-        let rows = [
-            ("an address", service("LoadBalancer", json!({"ip": "1.2.3.4"})), vec![]),
-            (
-                "on another type",
-                service("ClusterIP", json!({"ip": "1.2.3.4"})),
-                vec!["status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"],
-            ),
-            (
-                "an address as a name",
-                service("LoadBalancer", json!({"hostname": "1.2.3.4"})),
-                vec![
-                    "status.loadBalancer.ingress[0].hostname: Invalid value: \"1.2.3.4\": must be a DNS name, not an IP \
-                     address",
-                ],
-            ),
-            (
-                "an unknown mode",
-                service("LoadBalancer", json!({"ip": "1.2.3.4", "ipMode": "X"})),
-                vec![
-                    "status.loadBalancer.ingress[0].ipMode: Unsupported value: \"X\": supported values: \"Proxy\", \"VIP\"",
-                ],
-            ),
-        ];
-        for (name, service, expected) in rows {
-            assert_eq!(messages(check, &service), expected, "{name}");
         }
     }
 
