@@ -71,8 +71,8 @@ fn latency() -> Histogram {
     Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
 }
 
-impl Metrics {
-    pub fn new() -> Metrics {
+impl Default for Metrics {
+    fn default() -> Metrics {
         Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(latency),
@@ -80,7 +80,9 @@ impl Metrics {
             watches: Gauge::default(),
         }
     }
+}
 
+impl Metrics {
     pub fn observe(&self, verb: &'static str, resource: &str, code: StatusCode, took: Duration) {
         let resource = resource.to_owned();
         self.durations.get_or_create(&Request { verb, resource: resource.clone() }).observe(took.as_secs_f64());

@@ -85,7 +85,7 @@ impl Stored {
     }
 
     /// How long the text is that [`Stored::write`] appends after its head.
-    pub fn len(&self) -> usize {
+    pub fn text_len(&self) -> usize {
         SLOT.len() + digits(self.revision) + 1 + self.bytes.len() - LENGTH
     }
 
@@ -130,7 +130,7 @@ impl Stored {
 
     /// The whole object.
     pub fn value(&self, head: &[u8]) -> Value {
-        let mut text = Vec::with_capacity(head.len() + self.len());
+        let mut text = Vec::with_capacity(head.len() + self.text_len());
         self.write(head, &mut text);
         serde_json::from_slice(&text).expect("stored text is the JSON that was encoded")
     }
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(stored.metadata(), expected["metadata"]);
             let mut text = Vec::new();
             stored.write(b"", &mut text);
-            assert_eq!(text.len(), stored.len());
+            assert_eq!(text.len(), stored.text_len());
         }
     }
 

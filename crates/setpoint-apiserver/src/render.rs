@@ -76,7 +76,7 @@ impl Renderer {
 
     /// An answer that is one object.
     pub fn object(&self, code: StatusCode, stored: &Stored) -> Response {
-        let mut text = Vec::with_capacity(stored.len() + 128);
+        let mut text = Vec::with_capacity(stored.text_len() + 128);
         self.write_object(stored, true, &mut text);
         response::encoded(code, self.form.encoding, text)
     }
@@ -133,7 +133,7 @@ impl Renderer {
     fn list_of_stored(&self, head: String, items: Vec<Stored>) -> Response {
         const CHUNK: usize = 64 * 1024;
         let commas = items.len().saturating_sub(1);
-        let length = head.len() + items.iter().map(|item| 1 + item.len()).sum::<usize>() + commas + "]}".len();
+        let length = head.len() + items.iter().map(|item| 1 + item.text_len()).sum::<usize>() + commas + "]}".len();
         let mut items = items.into_iter();
         let mut head = Some(head);
         let mut done = false;

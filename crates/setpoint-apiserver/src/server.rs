@@ -102,7 +102,7 @@ impl Server {
         let (namespaces, emptier) = Namespaces::new();
         let schemas = Schemas::built_in();
         let server = Server(Arc::new(Shared {
-            metrics: Metrics::new(),
+            metrics: Metrics::default(),
             registry: built_in::registry(&schemas),
             scale: built_in::scale(&schemas),
             schemas,

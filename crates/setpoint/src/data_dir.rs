@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 /// A data folder that this process alone uses.
 #[derive(Debug)]
-pub struct DataDir {
+pub(crate) struct DataDir {
     path: PathBuf,
     /// Locked for as long as it is open; the kernel unlocks it however the process ends.
     _lock: File,
@@ -17,7 +17,7 @@ pub struct DataDir {
 
 impl DataDir {
     /// Makes the folder if it is missing and locks it against a second process.
-    pub fn open(path: &Path) -> Result<DataDir> {
+    pub(crate) fn open(path: &Path) -> Result<DataDir> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -44,7 +44,7 @@ impl DataDir {
     }
 
     /// The folder used when none is named: under the user's data home.
-    pub fn default_path() -> Result<PathBuf> {
+    pub(crate) fn default_path() -> Result<PathBuf> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = from("XDG_DATA_HOME").or_else(|| from("HOME").map(|home| home.join(".local/share")));
         match home {
@@ -53,12 +53,12 @@ impl DataDir {
         }
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     /// The content of a file; `None` if there is none.
-    pub fn read(&self, name: &str) -> Result<Option<String>> {
+    pub(crate) fn read(&self, name: &str) -> Result<Option<String>> {
         match fs::read_to_string(self.file(name)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -67,7 +67,7 @@ impl DataDir {
     }
 
     /// Writes a file that only its owner may read. A reader sees the old content or the new, also after a crash.
-    pub fn write(&self, name: &str, content: &str) -> Result<()> {
+    pub(crate) fn write(&self, name: &str, content: &str) -> Result<()> {
         let (path, temporary) = (self.file(name), self.file(&format!("{name}.new")));
         let write = || -> std::io::Result<()> {
             let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;

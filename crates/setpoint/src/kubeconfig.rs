@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 /// A kubeconfig with one cluster, one user and one context, all named `setpoint`.
-pub fn kubeconfig(server: &str, ca_pem: &str, token: &str) -> String {
+pub(crate) fn kubeconfig(server: &str, ca_pem: &str, token: &str) -> String {
     // JSON is YAML, and needs no care about quoting.
     let config = json!({
         "apiVersion": "v1",

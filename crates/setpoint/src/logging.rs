@@ -4,13 +4,13 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Text,
     Json,
 }
 
 /// Starts logging. `SETPOINT_LOG` filters as `RUST_LOG` does elsewhere, such as `setpoint_apiserver=debug`.
-pub fn start(format: Format) {
+pub(crate) fn start(format: Format) {
     let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());

@@ -19,14 +19,14 @@ const CA_KEY: &str = "ca.key";
 
 /// The certificate authority of one data folder.
 #[derive(Debug)]
-pub struct Authority {
+pub(crate) struct Authority {
     certificate_pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
     /// Loads the authority, or makes it if the folder has none.
-    pub fn open(data: &DataDir) -> Result<Authority> {
+    pub(crate) fn open(data: &DataDir) -> Result<Authority> {
         let (certificate_pem, key_pem) = match (data.read(CA_CERTIFICATE)?, data.read(CA_KEY)?) {
             (Some(certificate), Some(key)) => (certificate, key),
             // A key without a certificate is what a crash in between leaves; nobody has seen it.
@@ -38,13 +38,13 @@ impl Authority {
         Ok(Authority { certificate_pem, issuer: Issuer::new(parameters()?, key) })
     }
 
-    pub fn certificate_pem(&self) -> &str {
+    pub(crate) fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
     /// The TLS side of a server reached under loopback names and `address`. Its certificate is made at every start, so
     /// it never outlives its names or its term.
-    pub fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>> {
+    pub(crate) fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(["localhost".to_owned(), "kubernetes.default.svc".to_owned()])?;
         params.distinguished_name.push(DnType::CommonName, "setpoint");

@@ -32,7 +32,7 @@ enum StoreKind {
 }
 
 #[derive(Debug, Args)]
-pub struct Up {
+pub(crate) struct Up {
     /// The folder for everything that must not be lost [default: setpoint under the user's data home]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Up {
 }
 
 impl Up {
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         logging::start(self.log_format);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(self.serve());

@@ -140,16 +140,13 @@ impl Document {
                 self.add(path, value)
             }
             Operation::Test { path, value } => {
-                let found = match descend(&mut self.root, &path.0) {
-                    Some(found) => found,
-                    // As in Kubernetes, a member that an object does not have passes for null; clients rely on it.
-                    None if value.is_null() && self.has_parent(path) => return Ok(()),
-                    None => return Err(path.missing()),
-                };
-                if found == value {
-                    Ok(())
-                } else {
-                    Err(PatchError::Inapplicable(format!("a test failed: the value is not {value}")))
+                // As in Kubernetes, a member that an object does not have passes for null; clients rely on it.
+                let absent_is_null = value.is_null() && self.has_parent(path);
+                match descend(&mut self.root, &path.0) {
+                    Some(found) if found == value => Ok(()),
+                    Some(_) => Err(PatchError::Inapplicable(format!("a test failed: the value is not {value}"))),
+                    None if absent_is_null => Ok(()),
+                    None => Err(path.missing()),
                 }
             }
         }

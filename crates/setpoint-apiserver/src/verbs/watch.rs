@@ -233,7 +233,7 @@ impl Follower {
         let frames = event.derived.get_or_init(|| Box::new(Frames::default()));
         let Some(frames) = frames.downcast_ref::<Frames>() else { return };
         let line = frames.of(kind).get_or_init(|| {
-            let mut line = Vec::with_capacity(stored.len() + 96);
+            let mut line = Vec::with_capacity(stored.text_len() + 96);
             self.write_event(kind, &stored, &mut line);
             line.into()
         });
