@@ -31,8 +31,12 @@ impl fmt::Display for Version {
 }
 
 impl Kubectl {
-    /// The newest of all `kubectl` and `kubectl.*` in the folders of PATH, and beside what a link there points to.
+    /// The one that `SETPOINT_KUBECTL` names, or else the newest of all `kubectl` and `kubectl.*` in the folders of
+    /// PATH and beside what a link there points to.
     pub fn newest() -> Result<Self> {
+        if let Some(program) = env::var_os("SETPOINT_KUBECTL").map(PathBuf::from) {
+            return Ok(Self { version: version(&program)?, program });
+        }
         candidates()
             .into_iter()
             .filter_map(|program| Some(Self { version: version(&program).ok()?, program }))

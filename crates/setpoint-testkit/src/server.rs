@@ -54,10 +54,8 @@ impl Server {
     pub fn spawn(&mut self) -> Result<()> {
         self.kill9()?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
-        let process = Command::new(&self.program)
-            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(self.data_dir())
-            .args(&self.options)
+        let process = self
+            .command()
             .stdin(Stdio::null())
             .stdout(File::create(self.stdout_path())?)
             .stderr(log)
@@ -65,6 +63,13 @@ impl Server {
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         self.process = Some(process);
         Ok(())
+    }
+
+    /// The command that starts this server.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir()).args(&self.options);
+        command
     }
 
     /// Waits until the process that was spawned last serves requests.

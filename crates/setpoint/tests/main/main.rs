@@ -6,6 +6,7 @@ mod kube_rs;
 mod kubectl;
 mod python;
 mod tidy;
+mod up;
 
 /// The binary under test.
 const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");

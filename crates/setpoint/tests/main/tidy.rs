@@ -44,7 +44,6 @@ const STRAY: &[(&str, &str, &str)] = &[
     ("db", "g!(", "use tracing"),
     ("todo", "!(", "write it"),
     ("unimplemented", "!(", "an optional ability is a capability"),
-    ("/ho", "me/", "a path of one machine"),
     ("/ro", "ot/", "a path of one machine"),
     ("/wor", "k/", "a path of one machine"),
 ];

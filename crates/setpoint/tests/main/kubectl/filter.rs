@@ -19,7 +19,8 @@ const RULES: &[(&str, &str)] = &[
     (r"/tmp/(LIVE|MERGED)-\d+/", "/tmp/$1/"),
     (r"\bkubectl-edit-\d+", "kubectl-edit"),
     (r"\b(generated)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
-    (r"(?m)(  |^)\d+m?\d*s( ago)?(  |$)", "${1}AGE$3"),
+    (r"(?m)(  |^)(\d+s|\d+y\d+d)(  |$)", "${1}AGE$3"),
+    (r"(Resource Version:  )\d+", "${1}REVISION"),
     (r"(Client Version|Kustomize Version): v\S+", "$1: VERSION"),
 ];
 
@@ -41,6 +42,8 @@ impl Filter {
 fn what_differs_from_run_to_run_is_replaced() -> Result<()> {
     let rows = [
         ("an age in a table", "web   1/1     17s   blue\n", "web  1/1  AGE  blue\n"),
+        ("an old age", "2y193d  Normal\n", "AGE  Normal\n"),
+        ("no age", "cpu:  250m\n", "cpu:  250m\n"),
         ("a uid", "uid: 8d0f0d6a-4a80-4a0e-8b7b-6a2f8f6d0e4b\n", "uid: UID\n"),
         ("a revision", "    resourceVersion: \"17\"\n", "    resourceVersion: \"REVISION\"\n"),
         ("a time in an object", "t: \"2024-05-06T07:08:09Z\"\n", "t: \"TIME\"\n"),
