@@ -25,6 +25,7 @@ pub struct Metrics {
     durations: Seconds,
     in_flight: Family<Kind, Gauge>,
     watches: Gauge,
+    commits: Histogram,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,6 +79,7 @@ impl Default for Metrics {
             durations: Family::new_with_constructor(latency),
             in_flight: Family::default(),
             watches: Gauge::default(),
+            commits: latency(),
         }
     }
 }
@@ -93,6 +95,11 @@ impl Metrics {
     pub fn in_flight(&self, verb: Verb) -> Held {
         let request_kind = if matches!(verb, Verb::Get | Verb::List | Verb::Watch) { "readOnly" } else { "mutating" };
         Held::new(self.in_flight.get_or_create(&Kind { request_kind }).clone())
+    }
+
+    /// Takes note of how long the store took to make a change durable.
+    pub fn committed(&self, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
     }
 
     /// Counts a watch as being open.
@@ -130,11 +137,21 @@ impl Metrics {
             counter.inc_by(value);
             counter
         };
+        registry.register_with_unit(
+            "store_commit_duration",
+            "Time until a change was durable",
+            Unit::Seconds,
+            self.commits.clone(),
+        );
         registry.register("store_commits", "Commits acknowledged", counted(statistics.commits));
-        registry.register("store_batches", "Durable transactions; commits share them", counted(statistics.batches));
+        registry.register(
+            "store_batches",
+            "Durable transactions; commits divided by these is the mean batch size",
+            counted(statistics.batches),
+        );
         let spent: Counter<f64, std::sync::atomic::AtomicU64> = Counter::default();
         spent.inc_by(Duration::from_micros(statistics.batch_micros).as_secs_f64());
-        registry.register_with_unit("store_commit", "Time spent in durable transactions", Unit::Seconds, spent);
+        registry.register_with_unit("store_batch", "Time spent in durable transactions", Unit::Seconds, spent);
         let gauge = |value: u64| {
             let gauge: Gauge<i64, AtomicI64> = Gauge::default();
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

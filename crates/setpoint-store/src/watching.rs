@@ -15,6 +15,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -27,6 +29,12 @@ const MOST_QUEUED: usize = 1024;
 
 /// How many commits are dispatched, or read from history, before others have their turn.
 const CHUNK: u64 = 256;
+
+/// About what it takes to hand an event to one reader.
+const READER_TIME: Duration = Duration::from_micros(20);
+
+/// How long a commit may wait for those before it to be taken.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -109,15 +117,17 @@ impl Hub {
                 signal.commits = false;
                 signal.closing
             };
-            while self.dispatch_chunk() {}
+            let mut woken = 0;
+            while self.dispatch_chunk(&mut woken) {}
             if closing {
                 return self.end();
             }
+            thread::sleep(pause(woken));
         }
     }
 
-    /// Queues the next commits; whether there may be more.
-    fn dispatch_chunk(&self) -> bool {
+    /// Queues the next commits and counts the readers it woke; whether there may be more.
+    fn dispatch_chunk(&self, woken: &mut u32) -> bool {
         let watchers = self.watchers.lock();
         let dispatched = self.dispatched.load(Acquire);
         let state = self.state.read();
@@ -152,6 +162,7 @@ impl Hub {
         }
         self.dispatched.store(last, Release);
         drop(watchers);
+        *woken += u32::try_from(wakers.len()).unwrap_or(u32::MAX);
         wakers.into_iter().for_each(Waker::wake);
         more
     }
@@ -167,6 +178,12 @@ impl Hub {
             }
         }
     }
+}
+
+/// The time given to readers to take what they were woken for. Commits that come meanwhile share the next wake, so that
+/// under load each reader is woken less often, for more; a lone commit is never delayed.
+fn pause(woken: u32) -> Duration {
+    (READER_TIME * woken).min(LONGEST_PAUSE)
 }
 
 impl Watchers {

@@ -14,6 +14,8 @@ mod watch;
 pub use delete::{Deleted, delete_object};
 pub use watch::watch;
 
+use std::time::Instant;
+
 use setpoint_store::{At, Commit, Expected};
 
 use crate::failure::{Failure, Result};
@@ -65,7 +67,10 @@ enum Written {
 }
 
 async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stored) -> Result<Written> {
-    match server.store.commit(commit).await {
+    let started = Instant::now();
+    let outcome = server.store.commit(commit).await;
+    server.metrics.committed(started.elapsed());
+    match outcome {
         Ok(committed) => Ok(Written::Done(answer(committed.revision))),
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(error.into()),

@@ -162,8 +162,8 @@ impl Follower {
         while chunk.is_empty() {
             match self.wait().await {
                 Woken::Event(event) => {
-                    self.take(&event, &mut chunk);
-                    self.take_ready(&mut chunk);
+                    let Some(line) = self.line(&event) else { continue };
+                    return Some(self.with_ready(line));
                 }
                 Woken::Bookmark => self.write_bookmark(self.watch.progress(), false, &mut chunk),
                 Woken::Failed(error) => {
@@ -202,19 +202,22 @@ impl Follower {
         }
     }
 
-    /// What is there already goes into the same chunk.
-    fn take_ready(&mut self, chunk: &mut Vec<u8>) {
-        while chunk.len() < CHUNK {
-            match self.watch.try_next() {
-                Ok(Some(event)) => self.take(&event, chunk),
-                // An error comes again from the next wait.
-                Ok(None) | Err(_) => return,
+    /// A line and the lines of all events that are there already. A line that is alone is not copied.
+    fn with_ready(&mut self, first: Bytes) -> Bytes {
+        let mut chunk: Option<Vec<u8>> = None;
+        // An error comes again from the next wait.
+        while chunk.as_ref().map_or(first.len(), Vec::len) < CHUNK
+            && let Ok(Some(event)) = self.watch.try_next()
+        {
+            if let Some(line) = self.line(&event) {
+                chunk.get_or_insert_with(|| first.to_vec()).extend_from_slice(&line);
             }
         }
+        chunk.map_or(first, Bytes::from)
     }
 
-    /// Turns a commit into what this client sees of it: its selector may make an update an ADDED or a DELETED.
-    fn take(&mut self, event: &Event, chunk: &mut Vec<u8>) {
+    /// What this client sees of a commit: its selector may make an update an ADDED or a DELETED, or nothing.
+    fn line(&mut self, event: &Event) -> Option<Bytes> {
         let is = event.value.as_ref().map(|bytes| Stored::new(bytes.clone(), event.revision));
         let was = event.previous.as_ref().map(|(bytes, _)| Stored::new(bytes.clone(), event.revision));
         let matches =
@@ -223,21 +226,20 @@ impl Follower {
             (false, true) => ("ADDED", is),
             (true, true) => ("MODIFIED", is),
             (true, false) => ("DELETED", was),
-            (false, false) => return,
+            (false, false) => return None,
         };
-        let Some(stored) = stored else { return };
-        if !self.renderer.is_shared() {
-            self.write_event(kind, &stored, chunk);
-            return;
-        }
-        let frames = event.derived.get_or_init(|| Box::new(Frames::default()));
-        let Some(frames) = frames.downcast_ref::<Frames>() else { return };
-        let line = frames.of(kind).get_or_init(|| {
+        let stored = stored?;
+        let shared = self.renderer.is_shared();
+        let mut write = || {
             let mut line = Vec::with_capacity(stored.text_len() + 96);
             self.write_event(kind, &stored, &mut line);
-            line.into()
-        });
-        chunk.extend_from_slice(line);
+            Bytes::from(line)
+        };
+        if !shared {
+            return Some(write());
+        }
+        let lines = event.derived.get_or_init(|| Box::new(Lines::default()));
+        Some(lines.downcast_ref::<Lines>()?.of(kind).get_or_init(write).clone())
     }
 
     fn write_event(&mut self, kind: &str, stored: &Stored, into: &mut Vec<u8>) {
@@ -279,13 +281,13 @@ enum Woken {
 
 /// An event's lines, each written once for all its watchers.
 #[derive(Default)]
-struct Frames {
+struct Lines {
     added: OnceLock<Bytes>,
     modified: OnceLock<Bytes>,
     deleted: OnceLock<Bytes>,
 }
 
-impl Frames {
+impl Lines {
     fn of(&self, kind: &str) -> &OnceLock<Bytes> {
         match kind {
             "ADDED" => &self.added,
