@@ -1,5 +1,7 @@
 //! Proofs against the real binary: what a user of the server would notice.
 
+#![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
+
 mod crash;
 mod fuzz;
 mod kube_rs;
