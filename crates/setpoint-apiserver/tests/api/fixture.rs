@@ -165,6 +165,11 @@ impl Sending {
         self
     }
 
+    pub fn version(mut self, version: http::Version) -> Sending {
+        *self.request.version_mut() = version;
+        self
+    }
+
     pub fn token(self, token: &str) -> Sending {
         self.anonymous().header(AUTHORIZATION, &format!("Bearer {token}"))
     }

@@ -1,1 +1,7 @@
-//! To come.
+//! What can be read, and in which forms.
+
+mod lists;
+mod negotiation;
+mod paging;
+mod revisions;
+mod selectors;
