@@ -34,6 +34,9 @@ use crate::{built_in, discovery, health, negotiate, openapi, verbs};
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
+/// The largest body that is read, to be ignored, by what takes none; health is answered without authentication.
+const PLAIN_BODY_LIMIT: usize = 4 * 1024;
+
 /// How long a request other than a watch may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -165,7 +168,8 @@ impl Server {
             self.0.authenticator.authenticate(&parts.headers)?;
         }
         // Before anything is refused, so that the next request on the connection begins where this one ends.
-        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
+        let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
+        let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
         about.body_read = true;
         let query = Query::parse(parts.uri.query());
         let path = match target? {
@@ -189,7 +193,9 @@ impl Server {
             return verbs::watch(&self.0, call).await;
         }
         if matches!(verb, Verb::Get | Verb::List) {
-            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
+            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call))
+                .await
+                .map_err(|_| Failure::timed_out())?;
         }
         // A write goes on when its client goes away: the commit may have happened, and what follows from it must too.
         let shared = self.0.clone();
@@ -265,13 +271,13 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
     }
 }
 
-async fn read<B>(body: B) -> Result<Bytes>
+async fn read<B>(body: B, limit: usize) -> Result<Bytes>
 where
     B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
 {
-    match Limited::new(body, BODY_LIMIT).collect().await {
+    match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(BODY_LIMIT)),
+        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(limit)),
         Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
     }
 }

@@ -4,6 +4,8 @@
 //! emptier is woken by the deletion, by every object that goes out of such a namespace, and, for one that somebody
 //! else's finalizers keep, by a slow timer.
 
+mod conditions;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +17,16 @@ use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Propagation};
 use crate::registry::{Resource, text_at};
 use crate::server::Shared;
+use crate::verbs::{self, Deleted};
 use crate::write::{self, Stamp};
-use crate::{deletion, verbs};
+
+use self::conditions::Remaining;
 
 /// The namespaces that every cluster has.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -118,7 +123,7 @@ enum State {
 }
 
 async fn state(server: &Shared, namespace: &str) -> Result<State> {
-    let key = format!("/core/namespaces/{namespace}");
+    let key = server.registry.built_in("", "v1", "namespaces").key(None, namespace);
     Ok(match server.store.get(&key, At::Now).await?.value {
         None => State::Missing,
         Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
@@ -144,14 +149,26 @@ impl Emptier {
                 _ = stopping.wait_for(|stopping| *stopping) => return,
             };
             for namespace in due {
-                match empty(&server, &namespace).await {
-                    Ok(true) => {
-                        server.namespaces.terminating.lock().remove(&namespace);
+                // In a task of its own, so that one object that breaks an invariant does not end the emptier.
+                let (shared, name) = (server.clone(), namespace.clone());
+                let emptied = tokio::spawn(async move { empty(&shared, &name).await }).await;
+                let gone = match emptied {
+                    Ok(Ok(gone)) => gone,
+                    Ok(Err(failure)) => {
+                        tracing::warn!(%namespace, ?failure, "a namespace could not be emptied yet");
+                        false
                     }
-                    Ok(false) => {}
-                    Err(failure) => {
-                        tracing::warn!(%namespace, ?failure, "a namespace could not be emptied; it is tried again")
+                    Err(error) => {
+                        tracing::error!(%namespace, %error, "a namespace could not be emptied");
+                        false
                     }
+                };
+                // Not only where it was there before: it may have been deleted again meanwhile.
+                let mut terminating = server.namespaces.terminating.lock();
+                if gone {
+                    terminating.remove(&namespace);
+                } else {
+                    terminating.insert(namespace);
                 }
             }
         }
@@ -165,20 +182,20 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
     }
     let mut remaining = Vec::new();
     let resources = server.registry.resources().filter(|r| r.namespaced && r.stored_in.is_none());
-    for resource in resources {
+    for resource in resources.cloned().collect::<Vec<_>>() {
         if server.store.count(&resource.directory(Some(namespace))) == 0 {
             continue;
         }
-        let kept = empty_of(server, resource, namespace).await?;
+        let kept = empty_of(server, &resource, namespace).await?;
         if !kept.is_empty() {
-            remaining.push((resource.clone(), kept));
+            remaining.push(Remaining { resource: resource.group_resource(), finalizers: kept });
         }
     }
     finish(server, namespace, &remaining).await
 }
 
 /// Deletes all objects of one kind. Returns the finalizers that keep some of them, one entry for each object kept.
-async fn empty_of(server: &Shared, resource: &Arc<Resource>, namespace: &str) -> Result<Vec<Vec<String>>> {
+async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Result<Vec<Vec<String>>> {
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(Some(namespace));
     let mut after: Option<String> = None;
@@ -186,15 +203,12 @@ async fn empty_of(server: &Shared, resource: &Arc<Resource>, namespace: &str) ->
     loop {
         let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
         let page = server.store.range(range).await?;
-        for entry in &page.entries {
-            let name = entry.key.strip_prefix(scope.as_str()).unwrap_or_default();
-            match verbs::delete_object(server, resource, Some(namespace), name, &options, Timestamp::now()).await {
-                Ok(verbs::Deleted::Gone { .. }) => {}
-                Ok(verbs::Deleted::Going(object)) => kept.push(finalizers(&object)),
-                Err(failure) if failure.code == http::StatusCode::NOT_FOUND => {}
-                Err(failure) => return Err(failure),
-            }
-        }
+        let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
+        let deleted = verbs::delete_all(server, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+        kept.extend(deleted.iter().filter_map(|deleted| match deleted {
+            Deleted::Gone { .. } => None,
+            Deleted::Going(object) => Some(finalizers(object)),
+        }));
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),
             _ => return Ok(kept),
@@ -209,13 +223,13 @@ fn finalizers(object: &Stored) -> Vec<String> {
 }
 
 /// Removes an empty namespace; says in the status of any other what keeps it. Whether the namespace is gone.
-async fn finish(server: &Shared, namespace: &str, remaining: &[(Arc<Resource>, Vec<Vec<String>>)]) -> Result<bool> {
+async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Result<bool> {
     let resource = server.registry.built_in("", "v1", "namespaces");
     let key = resource.key(None, namespace);
     let Some(entry) = server.store.get(&key, At::Now).await?.value else { return Ok(remaining.is_empty()) };
     let old = resource.value(&Stored::from(&entry));
     let mut new = old.clone();
-    set_conditions(&mut new, remaining, Timestamp::now());
+    conditions::set(&mut new, remaining, Timestamp::now());
     if remaining.is_empty()
         && let Some(spec) = new["spec"].as_object_mut()
     {
@@ -233,67 +247,5 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[(Arc<Resource>, V
             Ok(false)
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// What keeps a namespace, as conditions in its status.
-fn set_conditions(namespace: &mut Value, remaining: &[(Arc<Resource>, Vec<Vec<String>>)], now: Timestamp) {
-    let count = |kept: &[Vec<String>]| format!("{} resource instances", kept.len());
-    let content: Vec<String> =
-        remaining.iter().map(|(resource, kept)| format!("{}. has {}", qualified(resource), count(kept))).collect();
-    let mut holders = std::collections::BTreeMap::<&str, usize>::new();
-    for finalizer in remaining.iter().flat_map(|(_, kept)| kept.iter().flatten()) {
-        *holders.entry(finalizer).or_default() += 1;
-    }
-    let held: Vec<String> =
-        holders.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
-    let rows = [
-        (
-            "NamespaceContentRemaining",
-            !content.is_empty(),
-            ("SomeResourcesRemain", format!("Some resources are remaining: {}", content.join(", "))),
-            ("ContentRemoved", "All content successfully removed"),
-        ),
-        (
-            "NamespaceFinalizersRemaining",
-            !held.is_empty(),
-            (
-                "SomeFinalizersRemain",
-                format!("Some content in the namespace has finalizers remaining: {}", held.join(", ")),
-            ),
-            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-        ),
-    ];
-    for (kind, is, (reason, message), (good_reason, good_message)) in rows {
-        let (status, reason, message) =
-            if is { ("True", reason, message) } else { ("False", good_reason, good_message.to_owned()) };
-        set_condition(namespace, kind, status, reason, &message, now);
-    }
-}
-
-fn qualified(resource: &Resource) -> String {
-    if resource.group.is_empty() {
-        resource.plural.to_string()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
-    }
-}
-
-/// `lastTransitionTime` moves only when the status does.
-fn set_condition(namespace: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
-    if !namespace["status"]["conditions"].is_array() {
-        namespace["status"]["conditions"] = json!([]);
-    }
-    let Some(conditions) = namespace["status"]["conditions"].as_array_mut() else { return };
-    let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let since = match found {
-        Some(index) if conditions[index]["status"] == status => conditions[index]["lastTransitionTime"].clone(),
-        _ => deletion::seconds(now).into(),
-    };
-    let condition =
-        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
-    match found {
-        Some(index) => conditions[index] = condition,
-        None => conditions.push(condition),
     }
 }
