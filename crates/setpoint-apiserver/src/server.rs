@@ -53,6 +53,7 @@ pub struct Shared {
     pub namespaces: Namespaces,
     pub services: Mutex<Allocator>,
     pub schemas: Schemas,
+    pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
     authenticator: Authenticator,
@@ -115,6 +116,7 @@ impl Server {
             registry: built_in::registry(&schemas),
             scale: built_in::scale(&schemas),
             schemas,
+            documents: openapi::Documents::default(),
             namespaces,
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
@@ -174,7 +176,7 @@ impl Server {
         let query = Query::parse(parts.uri.query());
         let path = match target? {
             Target::Resource(path) => path,
-            target => return self.0.answer_plain(target, parts, &query),
+            target => return self.0.answer_plain(target, parts, &query).await,
         };
         let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
@@ -235,7 +237,12 @@ impl Shared {
         self.stopping.subscribe()
     }
 
-    fn answer_plain(&self, target: Target, parts: &http::request::Parts, query: &Query) -> Result<Response> {
+    async fn answer_plain(
+        self: &Arc<Shared>,
+        target: Target,
+        parts: &http::request::Parts,
+        query: &Query,
+    ) -> Result<Response> {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Err(Failure::method_not_allowed());
         }
@@ -248,9 +255,9 @@ impl Shared {
             Target::Groups => Ok(discovery::groups(&self.registry, &parts.headers)),
             Target::Group { group } => discovery::group(&self.registry, &group),
             Target::GroupVersion { group, version } => discovery::resources(&self.registry, &group, &version),
-            Target::OpenApi { document: None } => Ok(openapi::answer_index(&self.registry)),
+            Target::OpenApi { document: None } => openapi::answer_index(self).await,
             Target::OpenApi { document: Some(document) } => {
-                openapi::answer_document(&self.registry, &document, &parts.headers, query)
+                openapi::answer_document(self, &document, &parts.headers, query).await
             }
             Target::Resource(_) => unreachable!("resources are answered by their verbs"),
         }
