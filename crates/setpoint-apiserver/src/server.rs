@@ -58,7 +58,6 @@ pub struct Shared {
 }
 
 /// A request to a resource, on its way through the server.
-#[derive(Debug)]
 pub struct Call {
     pub resource: Arc<Resource>,
     pub verb: Verb,
@@ -67,6 +66,13 @@ pub struct Call {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub now: Timestamp,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Headers hold tokens, and bodies may be Secrets.
+        f.debug_struct("Call").field("verb", &self.verb).field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Call {
@@ -182,7 +188,20 @@ impl Server {
         if verb == Verb::Watch {
             return verbs::watch(&self.0, call).await;
         }
-        tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
+        if matches!(verb, Verb::Get | Verb::List) {
+            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
+        }
+        // A write goes on when its client goes away: the commit may have happened, and what follows from it must too.
+        let shared = self.0.clone();
+        let write = tokio::spawn(async move { verbs::run(&shared, call).await });
+        match tokio::time::timeout(DEADLINE, write).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ended)) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Failure::unavailable("the server is shutting down")),
+            },
+            Err(_) => Err(Failure::timed_out()),
+        }
     }
 }
 

@@ -109,6 +109,7 @@ impl Hub {
     }
 
     /// Follows the commits until the store closes.
+    #[expect(clippy::disallowed_methods, reason = "the dispatcher has a thread of its own")]
     pub(crate) fn dispatch(&self) {
         loop {
             let closing = {

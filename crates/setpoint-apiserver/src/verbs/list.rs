@@ -15,8 +15,8 @@ use crate::render::{ListMeta, Renderer};
 use crate::response::Response;
 use crate::server::{Call, Shared};
 
-/// How many entries are read at once while a selector leaves out most of them.
-const SCAN: usize = 512;
+/// How many objects a selector looks at in one go.
+pub(super) const SCAN: usize = 512;
 
 /// Where a list goes on. Clients see it as an opaque word.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +101,10 @@ pub(super) async fn select(
                 items.push(stored);
             }
             last_key = Some(entry.key.clone());
+            if !filter.is_empty() && index % SCAN == SCAN - 1 {
+                // Selectors read objects, and others want the thread too.
+                tokio::task::yield_now().await;
+            }
             if options.limit > 0 && items.len() == options.limit {
                 full = index + 1 < read || page.more;
                 break;

@@ -11,6 +11,7 @@ use serde_json::json;
 use setpoint_store::{At, Event, Range, Revision, Watch};
 use tokio::time::{Instant, Interval, Sleep};
 
+use super::list::SCAN;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::metrics::Held;
@@ -152,6 +153,9 @@ impl Follower {
         {
             if self.filter.matches(&self.resource, &stored) {
                 self.write_event("ADDED", &stored, &mut chunk);
+            }
+            if self.initial.len() % SCAN == 0 {
+                tokio::task::yield_now().await;
             }
         }
         if self.initial.is_empty()
