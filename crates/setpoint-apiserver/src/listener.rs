@@ -19,6 +19,8 @@ use crate::server::Server;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a connection may wait for its next request.
 const IDLE: Duration = Duration::from_secs(90);
+/// The largest head of a request: a selector in its address may name thousands of objects.
+const HEADERS: u32 = 1 << 20;
 /// Connections open at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 20_000;
 
@@ -77,12 +79,13 @@ async fn connection(
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEADERS as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(30))
         .max_concurrent_streams(1000)
+        .max_header_list_size(HEADERS)
         .adaptive_window(true);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let server = server.clone();

@@ -255,6 +255,7 @@ impl Shared {
             Target::Groups => Ok(discovery::groups(&self.registry, &parts.headers)),
             Target::Group { group } => discovery::group(&self.registry, &group),
             Target::GroupVersion { group, version } => discovery::resources(&self.registry, &group, &version),
+            Target::OldOpenApi => Ok(openapi::answer_v2(&parts.headers)),
             Target::OpenApi { document: None } => openapi::answer_index(self).await,
             Target::OpenApi { document: Some(document) } => {
                 openapi::answer_document(self, &document, &parts.headers, query).await

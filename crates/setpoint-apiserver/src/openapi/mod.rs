@@ -6,6 +6,7 @@ mod answer;
 mod components;
 mod operations;
 mod parameters;
+mod v2;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 pub use answer::{Documents, answer_document, answer_index};
+pub use v2::answer_v2;
 
 /// A group, a version and a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
