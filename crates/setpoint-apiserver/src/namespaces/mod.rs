@@ -6,7 +6,7 @@
 
 mod conditions;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
+use tokio::task::{Id, JoinSet};
 use uuid::Uuid;
 
 use crate::deletion;
@@ -42,7 +43,7 @@ pub struct Namespaces {
     wake: mpsc::UnboundedSender<String>,
 }
 
-/// Empties namespaces, one at a time.
+/// Empties namespaces.
 #[derive(Debug)]
 pub struct Emptier {
     woken: mpsc::UnboundedReceiver<String>,
@@ -102,6 +103,16 @@ impl Namespaces {
         self.send(namespace);
     }
 
+    /// Takes note of whether a namespace still has to be emptied.
+    fn set_terminating(&self, namespace: &str, terminating: bool) {
+        let mut namespaces = self.terminating.lock();
+        if terminating {
+            namespaces.insert(namespace.to_owned());
+        } else {
+            namespaces.remove(namespace);
+        }
+    }
+
     /// Tells the emptier that an object is gone, if it waits for that.
     pub fn object_removed(&self, namespace: &str) {
         if self.terminating.lock().contains(namespace) {
@@ -132,10 +143,15 @@ async fn state(server: &Shared, namespace: &str) -> Result<State> {
 }
 
 impl Emptier {
+    /// Empties namespaces side by side, but no namespace twice at once.
     pub async fn run(mut self, server: Arc<Shared>) {
         let mut stopping = server.stopping();
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Each in a task of its own: one that breaks an invariant ends alone.
+        let mut work = JoinSet::new();
+        let mut busy: HashMap<Id, String> = HashMap::new();
+        let mut again = HashSet::new();
         loop {
             let due: HashSet<String> = tokio::select! {
                 Some(first) = self.woken.recv() => {
@@ -145,31 +161,32 @@ impl Emptier {
                     }
                     due
                 }
+                Some(ended) = work.join_next_with_id() => {
+                    let (id, gone) = match ended {
+                        Ok((id, gone)) => (id, gone),
+                        // The panic has been logged; the sweep tries again.
+                        Err(error) => (error.id(), false),
+                    };
+                    let namespace = busy.remove(&id).unwrap_or_default();
+                    server.namespaces.set_terminating(&namespace, !gone);
+                    again.take(&namespace).into_iter().collect()
+                }
                 _ = sweep.tick() => server.namespaces.terminating.lock().clone(),
                 _ = stopping.wait_for(|stopping| *stopping) => return,
             };
             for namespace in due {
-                // In a task of its own, so that one object that breaks an invariant does not end the emptier.
-                let (shared, name) = (server.clone(), namespace.clone());
-                let emptied = tokio::spawn(async move { empty(&shared, &name).await }).await;
-                let gone = match emptied {
-                    Ok(Ok(gone)) => gone,
-                    Ok(Err(failure)) => {
-                        tracing::warn!(%namespace, ?failure, "a namespace could not be emptied yet");
-                        false
-                    }
-                    Err(error) => {
-                        tracing::error!(%namespace, %error, "a namespace could not be emptied");
-                        false
-                    }
-                };
-                // Not only where it was there before: it may have been deleted again meanwhile.
-                let mut terminating = server.namespaces.terminating.lock();
-                if gone {
-                    terminating.remove(&namespace);
-                } else {
-                    terminating.insert(namespace);
+                if busy.values().any(|busy| *busy == namespace) {
+                    again.insert(namespace);
+                    continue;
                 }
+                let (server, name) = (server.clone(), namespace.clone());
+                let task = work.spawn(async move {
+                    empty(&server, &name).await.unwrap_or_else(|failure| {
+                        tracing::warn!(namespace = %name, ?failure, "a namespace could not be emptied yet");
+                        false
+                    })
+                });
+                busy.insert(task.id(), namespace);
             }
         }
     }
