@@ -121,6 +121,7 @@ impl<E: Engine> Committer<E> {
                 }
                 return Err(error);
             }
+            self.shared.hub.dispatch_up_to(forgotten.end - 1);
             let mut state = self.shared.state.write();
             for change in changes {
                 state.apply(change);
@@ -198,6 +199,7 @@ impl<E: Engine> Committer<E> {
         let last = forgotten.end - 1;
         if !forgotten.is_empty() {
             self.persist(Batch { changes: &[], forgotten: forgotten.clone() })?;
+            self.shared.hub.dispatch_up_to(last);
             self.shared.state.write().history.forget(forgotten);
         }
         Ok(last >= revision)

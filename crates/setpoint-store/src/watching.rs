@@ -40,7 +40,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Hub {
     state: Arc<RwLock<State>>,
     watchers: Mutex<Watchers>,
-    /// Every event up to here is in the queues it belongs to. Changes only while `watchers` is locked.
+    /// Every event up to here is in the queues it belongs to. Changes only while `watchers` is locked, and never
+    /// lies before the beginning of history while somebody watches.
     dispatched: AtomicU64,
     watches: AtomicUsize,
     signal: Mutex<Signal>,
@@ -127,24 +128,24 @@ impl Hub {
         }
     }
 
+    /// Sees to it that commits are in the queues they belong to before history forgets them. So history never overtakes
+    /// the dispatcher, and a reader that keeps up survives every compaction, however quiet its scope.
+    pub(crate) fn dispatch_up_to(&self, revision: Revision) {
+        // A watch that starts now begins after these commits, or learns that they are gone.
+        while self.watches() > 0 && self.dispatched.load(Acquire) < revision {
+            self.dispatch_chunk(&mut 0);
+        }
+    }
+
     /// Queues the next commits and counts the readers it woke; whether there may be more.
     fn dispatch_chunk(&self, woken: &mut u32) -> bool {
         let watchers = self.watchers.lock();
         let dispatched = self.dispatched.load(Acquire);
         let state = self.state.read();
-        if dispatched < state.history.oldest() {
-            // History has moved past the dispatcher, so every reader must look for itself what it can still get.
-            self.dispatched.store(state.history.oldest(), Release);
-            drop(state);
-            let mut wakers = Vec::new();
-            for queue in watchers.all() {
-                let mut queue = queue.lock();
-                queue.lagging = true;
-                wakers.extend(queue.waker.take());
-            }
-            drop(watchers);
-            wakers.into_iter().for_each(Waker::wake);
-            return true;
+        if watchers.by_scope.is_empty() {
+            // Nobody needs what happened until now, and history may have forgotten it.
+            self.dispatched.store(state.revision(), Release);
+            return false;
         }
         let last = state.revision().min(dispatched + CHUNK);
         let events: Vec<Arc<Event>> = (dispatched + 1..=last)

@@ -62,6 +62,7 @@ macro_rules! conformance_tests {
             a_slow_watch_loses_nothing
             a_slow_watch_delays_nobody
             a_slow_watch_learns_of_compaction
+            a_watch_that_keeps_up_survives_compaction
             waiting_can_be_cancelled
             a_dropped_watch_is_forgotten
             progress_reaches_the_newest_revision

@@ -120,6 +120,24 @@ pub async fn a_slow_watch_learns_of_compaction(subject: &impl Subject) {
     panic!("{MANY} events were kept for a reader that did not read");
 }
 
+pub async fn a_watch_that_keeps_up_survives_compaction(subject: &impl Subject) {
+    let store = subject.open().await;
+    let start = store.revision();
+    let mut quiet = store.watch("/quiet/", start).expect("a watch may start now");
+    let mut busy = store.watch("/d/", start).expect("a watch may start now");
+    assert!(matches!(quiet.try_next(), Ok(None)), "nothing has happened yet");
+    for count in 0..300 {
+        let created = create(&*store, &format!("/d/{count}"), "x").await;
+        store.compact(created).await.expect("history can be compacted");
+        assert_eq!(event(&mut busy).await.revision, created);
+        assert!(matches!(quiet.try_next(), Ok(None)), "after {count} commits elsewhere");
+        assert!(busy.progress() >= created);
+    }
+    let created = create(&*store, "/quiet/a", "x").await;
+    store.compact(created).await.expect("history can be compacted");
+    assert_eq!(event(&mut quiet).await.revision, created);
+}
+
 pub async fn waiting_can_be_cancelled(subject: &impl Subject) {
     let store = subject.open().await;
     let mut watch = store.watch("/d/", store.revision()).expect("a watch may start now");
