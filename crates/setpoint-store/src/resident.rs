@@ -19,7 +19,8 @@ use crate::state::State;
 use crate::store::{
     Answer, At, Commit, Committed, Entry, Error, Page, Range, Result, Revision, Snapshot, Statistics, Store, Watch,
 };
-use crate::watching::{Hub, Subscription};
+use crate::subscription::Subscription;
+use crate::watching::Hub;
 
 /// How many entries a read copies before it lets writers through.
 const CHUNK: usize = 4096;
