@@ -138,6 +138,30 @@ async fn a_hole_in_the_journal_is_passed_over_only_in_the_last_batch() {
     }
 }
 
+/// A repair that was cut short leaves a copy of the journal behind, which must not come back over later writes.
+#[tokio::test]
+async fn what_a_repair_left_behind_undoes_nothing() {
+    let subject = Embedded::new();
+    put(&subject.store(), "/a", &[b'x'; 8192], Expected::Absent).await;
+    let journal = newest_journal(subject.folder.path());
+    let original = journal.with_extension("original");
+    fs::copy(&journal, &original).unwrap();
+    let store = subject.store();
+    assert!(!original.exists(), "the journal has opened without it");
+    put(&store, "/b", &[b'x'; 8192], Expected::Absent).await;
+    put(&store, "/c", &[b'x'; 8192], Expected::Absent).await;
+    drop(store);
+    // Damage that no repair can help.
+    let mut bytes = fs::read(&journal).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[end - 13_000..end - 12_000].fill(0);
+    fs::write(&journal, &bytes).unwrap();
+    let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Engine(_)), "{error}");
+    assert!(fs::read(&journal).unwrap() == bytes, "the journal is as it was");
+    assert!(!original.exists());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overwriting_does_not_fill_the_disk() {
     let options = Options { history_commits: 1000, ..Options::default() };
