@@ -72,7 +72,7 @@ pub trait Watch: fmt::Debug + Send {
     /// The next event; waits for one. Cancel-safe: an event not returned is not lost.
     fn next(&mut self) -> Answer<'_, Arc<Event>>;
 
-    /// The next event if there is one already.
+    /// The next event if there is one at hand. Further back in history than is searched at once, only `next` finds it.
     fn try_next(&mut self) -> Result<Option<Arc<Event>>>;
 
     /// Every event of the scope up to this revision has been returned.

@@ -11,6 +11,9 @@ use crate::scope;
 use crate::store::{Answer, At, Error, Event, Result, Revision, Watch};
 use crate::watching::{CHUNK, Hub};
 
+/// How many chunks of history are searched for an event before others have their turn.
+const MOST_CHUNKS: u32 = 8;
+
 #[derive(Debug)]
 pub(crate) struct Subscription {
     hub: Arc<Hub>,
@@ -28,7 +31,7 @@ impl Subscription {
 
     /// The next event, or none for now, in which case the waker is called when there may be one.
     fn advance(&mut self, waker: Option<&Waker>) -> Result<Option<Arc<Event>>> {
-        loop {
+        for _ in 0..MOST_CHUNKS {
             let mut queue = self.queue.lock();
             if let Some(event) = queue.pop() {
                 return Ok(Some(event));
@@ -43,6 +46,10 @@ impl Subscription {
             drop(queue);
             self.catch_up(reached)?;
         }
+        if let Some(waker) = waker {
+            waker.wake_by_ref();
+        }
+        Ok(None)
     }
 
     /// Queues the next events from history, and joins the dispatcher when there are no more.
@@ -89,5 +96,52 @@ impl Watch for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.hub.remove(&self.scope, self.id);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::task::{Context, Wake};
+
+    use bytes::Bytes;
+    use parking_lot::RwLock;
+
+    use super::*;
+    use crate::state::{Change, State};
+
+    #[derive(Default)]
+    struct Wakes(AtomicU64);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_long_search_lets_others_have_their_turn() {
+        let mut state = State::default();
+        for revision in 1..=20_000 {
+            let key = if revision < 20_000 { format!("/d/{revision}") } else { "/rare/a".to_owned() };
+            let value = Some(Bytes::new());
+            state.apply(Change { revision, key: key.into(), value, previous: None, time_s: 0 });
+        }
+        let hub = Arc::new(Hub::new(Arc::new(RwLock::new(state))));
+        let mut watch = Subscription::start(hub, "/rare/", 0).unwrap();
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut polls = 0;
+        loop {
+            let before = watch.progress();
+            match watch.next().as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(event) => break assert_eq!(event.unwrap().revision, 20_000),
+                Poll::Pending => polls += 1,
+            }
+            assert_eq!(wakes.0.load(SeqCst), polls, "it asks to be polled again");
+            let searched = watch.progress() - before;
+            assert!((1..=2048).contains(&searched), "{searched} commits in one poll");
+        }
     }
 }
