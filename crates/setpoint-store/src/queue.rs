@@ -37,6 +37,12 @@ impl Queue {
         self.reached = event.revision - Revision::from(self.lagging);
     }
 
+    /// Says that nothing is pushed any more; returns who must hear of it.
+    pub(crate) fn close(&mut self) -> Option<Waker> {
+        self.closed = true;
+        self.waker.take()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Arc<Event>> {
         self.backlog.pop()
     }

@@ -180,7 +180,8 @@ impl<E: Engine> Store for Resident<E> {
     }
 
     fn is_healthy(&self) -> bool {
-        !self.shared.refusing.load(Relaxed) && self.committer.as_ref().is_some_and(|thread| !thread.is_finished())
+        let runs = |thread: &Option<JoinHandle<()>>| thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        !self.shared.refusing.load(Relaxed) && runs(&self.committer) && runs(&self.dispatcher)
     }
 
     fn statistics(&self) -> Statistics {
@@ -312,5 +313,31 @@ mod tests {
         assert_eq!(strings.batches.iter().take(2).collect::<Vec<_>>(), [1, 1]);
         assert!(strings.batches.recv_timeout(Duration::from_millis(10)).is_err());
         assert_eq!(store.close().await, Ok(()));
+    }
+
+    /// A reader whose waker panics, which ends the thread that calls it.
+    struct Spoiler;
+
+    impl std::task::Wake for Spoiler {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_tells_nobody_is_not_healthy() {
+        let store = crate::MemoryStore::new(Options::default());
+        let mut watch = store.watch("/", 0).unwrap();
+        let mut other = store.watch("/other", 0).unwrap();
+        let waker = std::task::Waker::from(Arc::new(Spoiler));
+        assert!(watch.next().as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        assert!(store.is_healthy());
+        store.commit(create("/a")).await.unwrap();
+        assert_eq!(other.next().await.err(), Some(Error::Closed), "who waits learns of it");
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while store.is_healthy() {
+            assert!(std::time::Instant::now() < deadline, "the dispatcher has ended");
+            tokio::task::yield_now().await;
+        }
     }
 }

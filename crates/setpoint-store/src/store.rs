@@ -56,7 +56,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Forgets what happened before `revision`, which stays readable.
     fn compact(&self, revision: Revision) -> Answer<'_, ()>;
 
-    /// Whether commits can succeed: false once the engine has failed, or after `close`.
+    /// Whether commits can succeed and reach those who watch: false once the engine has failed, or after `close`.
     fn is_healthy(&self) -> bool;
 
     /// What the store has done so far, for metrics.

@@ -151,6 +151,7 @@ impl Hub {
     /// Follows the commits until the store closes.
     #[expect(clippy::disallowed_methods, reason = "the dispatcher has a thread of its own")]
     pub(crate) fn dispatch(&self) {
+        let _ending = Ending(self);
         loop {
             let closing = {
                 let mut signal = self.signal.lock();
@@ -161,7 +162,7 @@ impl Hub {
             let mut woken = 0;
             while self.dispatch_chunk(&mut woken) {}
             if closing {
-                return self.end();
+                return;
             }
             thread::sleep(pause(woken));
         }
@@ -207,17 +208,19 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
         more
     }
+}
 
-    fn end(&self) {
-        let mut watchers = self.watchers.lock();
+/// Ends all watches when dropped; however the dispatcher ends.
+#[derive(Debug)]
+struct Ending<'a>(&'a Hub);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let mut watchers = self.0.watchers.lock();
         watchers.closed = true;
-        for queue in watchers.all() {
-            let mut queue = queue.lock();
-            queue.closed = true;
-            if let Some(waker) = queue.waker.take() {
-                waker.wake();
-            }
-        }
+        let wakers: Vec<Waker> = watchers.all().filter_map(|queue| queue.lock().close()).collect();
+        drop(watchers);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
