@@ -209,10 +209,10 @@ impl<E: Engine> Committer<E> {
         let started = Instant::now();
         let commits = batch.changes.len() as u64;
         self.engine.persist(batch).map_err(Error::Engine)?;
-        let statistics = &self.shared.statistics;
-        statistics.commits.fetch_add(commits, Relaxed);
-        statistics.batches.fetch_add(u64::from(commits > 0), Relaxed);
-        statistics.batch_micros.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
+        if commits > 0 {
+            self.shared.batches.commits.record(commits);
+            self.shared.batches.micros.record(started.elapsed().as_micros() as u64);
+        }
         Ok(())
     }
 

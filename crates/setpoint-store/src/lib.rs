@@ -12,6 +12,7 @@ mod committer;
 pub mod conformance;
 mod embedded;
 mod engine;
+mod histogram;
 mod history;
 mod journal;
 mod memory;
@@ -26,6 +27,7 @@ mod subscription;
 mod watching;
 
 pub use embedded::{EmbeddedStore, OpenError};
+pub use histogram::Histogram;
 pub use memory::MemoryStore;
 pub use options::Options;
 pub use store::{

@@ -20,6 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::histogram::Histogram;
+
 /// A place in the order of all commits; 0 is before the first.
 pub type Revision = u64;
 
@@ -165,10 +167,14 @@ impl fmt::Debug for Event {
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     pub commits: u64,
-    /// Durable transactions; `commits / batches` is the mean batch.
+    /// Durable transactions that held commits; `commits / batches` is the mean batch.
     pub batches: u64,
-    /// Time spent in durable transactions, in microseconds.
+    /// Time spent in these, in microseconds.
     pub batch_micros: u64,
+    /// How many commits each of them held.
+    pub batch_commits: Histogram,
+    /// How long each of them took, in microseconds.
+    pub batch_duration_micros: Histogram,
     pub watches: u64,
     pub keys: u64,
 }
