@@ -3,7 +3,7 @@
 //! The load is ConfigMaps with 1 KB of data over HTTPS, one HTTP/1.1 keep-alive connection for each client. etcd gets
 //! the same JSON as values, over plain HTTP/2 because it speaks nothing else, again with one connection for each
 //! client. The clients run on the same machine and take their share of it. Data is kept below `TMPDIR`, which should
-//! be on a disk; the first line of the result shows what a durable write costs there.
+//! be on a disk; the result shows what a durable write costs there, and how busy the machine was before it began.
 
 mod arguments;
 mod etcd;
@@ -39,6 +39,7 @@ async fn main() -> Result<()> {
 async fn measure(arguments: &Arguments) -> Result<Report> {
     let subject = arguments.subject()?;
     let mut report = Report::default();
+    report.add(Row::new("load of the machine beforehand", "", process::load()?));
     let disk = process::disk(tempfile::tempdir()?.path())?;
     report.add(Row::new("disk: 4 KiB write + fdatasync p50", "ms", disk.quantile_ms(0.5)));
     if arguments.wants(Part::Start) {

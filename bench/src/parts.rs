@@ -117,7 +117,10 @@ pub(crate) async fn watch(subject: &Subject, arguments: &Arguments, report: &mut
 pub(crate) async fn population(subject: &Subject, arguments: &Arguments, report: &mut Report) -> Result<()> {
     let mut api = subject.start().await?;
     process::settle().await;
-    add_memory(report, "idle", &api, Some(30.0))?;
+    match api.server {
+        Some(_) => add_memory(report, "idle", &api, Some(30.0))?,
+        None => add_memory(report, "as found", &api, None)?,
+    }
 
     let early = fill(&api, 0, LISTED).await?;
     process::settle().await;

@@ -52,6 +52,12 @@ pub(crate) fn disk(folder: &Path) -> Result<Latencies> {
     (0..300).map(|_| sync()).collect()
 }
 
+/// How many threads of this machine wanted to run in the last minute: the benchmark is not alone if there were some.
+pub(crate) fn load() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split(' ').next().context("an empty file")?.parse()?)
+}
+
 /// Allows as many open files as the system lets us: a thousand watchers are a thousand connections.
 pub(crate) fn raise_open_files() -> Result<()> {
     use rustix::process::{Resource, getrlimit, setrlimit};

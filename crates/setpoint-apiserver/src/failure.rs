@@ -49,6 +49,11 @@ impl Failure {
         Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
+    /// A refusal that is not about an object.
+    pub fn not_allowed(why: &str) -> Failure {
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", format!("forbidden: {why}")).with_details(json!({}))
+    }
+
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("{} is forbidden: {why}", resource.qualified(name));
         Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(resource_details(resource, name))

@@ -30,9 +30,14 @@ impl Filter {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one name an object must have, if the selector says so.
-    pub fn name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name")
+    /// What of the store holds all that can match: one key where the selector names one object, else a directory.
+    pub fn scope(&self, resource: &Resource, namespace: Option<&str>) -> String {
+        match self.fields.exact("metadata.name") {
+            Some(name) if !name.is_empty() && namespace.is_some() == resource.namespaced => {
+                resource.key(namespace, name).to_string()
+            }
+            _ => resource.directory(namespace),
+        }
     }
 
     pub fn matches(&self, resource: &Resource, stored: &Stored) -> bool {

@@ -29,9 +29,9 @@ pub fn answer(server: &Shared, endpoint: &str, check: Option<&str>, query: &Quer
 }
 
 fn checks(server: &Shared, endpoint: &str) -> Vec<(&'static str, bool)> {
-    let mut checks = vec![("ping", true)];
+    // A store whose engine has failed recovers only by a restart, so it counts against being alive too.
+    let mut checks = vec![("ping", true), ("store", server.store.is_healthy())];
     if endpoint != "livez" {
-        checks.push(("store", server.store.is_healthy()));
         checks.push(("shutdown", !*server.stopping().borrow()));
     }
     if endpoint == "readyz" {

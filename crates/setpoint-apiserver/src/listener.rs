@@ -15,8 +15,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::server::Server;
 
-/// A client that has not finished its handshake or its headers by then is not going to.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A client that has not finished its handshake by then is not going to.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a connection may wait for its next request.
+const IDLE: Duration = Duration::from_secs(90);
+/// The largest head of a request: a selector in its address may name thousands of objects.
+const HEADERS: u32 = 1 << 20;
 /// Connections open at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 20_000;
 
@@ -33,10 +37,13 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut stop = std::pin::pin!(stop);
     loop {
-        let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+        let accept = async {
+            let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+            (slot, listener.accept().await)
+        };
+        let (slot, stream) = tokio::select! {
+            (slot, accepted) = accept => match accepted {
+                Ok((stream, _)) => (slot, stream),
                 Err(error) => {
                     // Out of file descriptors, most likely: give those in use a moment to end.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -66,18 +73,19 @@ async fn connection(
 ) {
     // Small answers and watch events should not wait for more to send.
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEADERS as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(30))
         .max_concurrent_streams(1000)
+        .max_header_list_size(HEADERS)
         .adaptive_window(true);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let server = server.clone();

@@ -121,13 +121,10 @@ impl Metrics {
 
         let objects: Family<Objects, Gauge> = Family::default();
         for resource in server.registry.resources().filter(|resource| resource.stored_in.is_none()) {
-            let name = if resource.group.is_empty() {
-                resource.plural.to_string()
-            } else {
-                format!("{}.{}", resource.plural, resource.group)
-            };
             let count = server.store.count(&resource.directory(None));
-            objects.get_or_create(&Objects { resource: name }).set(i64::try_from(count).unwrap_or(i64::MAX));
+            objects
+                .get_or_create(&Objects { resource: resource.group_resource() })
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         registry.register("apiserver_storage_objects", "Stored objects by resource", objects);
 

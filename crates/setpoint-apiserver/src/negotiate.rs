@@ -56,6 +56,11 @@ impl<'a> Media<'a> {
         Media { range, parameters: parts.filter_map(|part| part.split_once('=')).collect() }
     }
 
+    /// How much the client wants it; 1 if it does not say.
+    fn quality(&self) -> f32 {
+        self.parameter("q").and_then(|quality| quality.parse().ok()).unwrap_or(1.0)
+    }
+
     fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
@@ -74,11 +79,13 @@ fn accepted(headers: &HeaderMap) -> String {
     if values.iter().all(|value| value.trim().is_empty()) { "*/*".to_owned() } else { values.join(",") }
 }
 
-/// The first form the client lists that this server has.
+/// The form the client wants most of those that this server has; the first of several that it wants the same.
 pub fn form(headers: &HeaderMap) -> Result<Form> {
     let accept = accepted(headers);
     let mut known_type = false;
-    for media in accept.split(',').map(Media::parse) {
+    let mut wanted: Vec<Media<'_>> = accept.split(',').map(Media::parse).collect();
+    wanted.sort_by(|a, b| b.quality().total_cmp(&a.quality()));
+    for media in wanted {
         let Some(encoding) = media.encoding() else { continue };
         known_type = true;
         let meta = media.parameter("g").is_none_or(|group| group == "meta.k8s.io")
@@ -110,7 +117,7 @@ pub fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> {
 
 /// A body, by its media type. One without a type is JSON.
 pub fn body<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Result<Body<'b>> {
-    match media_type(headers) {
+    match media_type(headers).to_ascii_lowercase().as_str() {
         "" | "application/json" => Ok(Body::json(bytes)),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Body::yaml(bytes)),
         "application/vnd.kubernetes.protobuf" => Ok(Body::protobuf(bytes)),
@@ -148,6 +155,7 @@ mod tests {
                 Some(Form::JSON),
             ),
             ("an unknown transformation alone", "application/json;as=Nope", None),
+            ("the one wanted most", "application/yaml;q=0.1, application/json;q=0.9", Some(Form::JSON)),
             ("html", "text/html", None),
         ];
         for (row, accept, expected) in rows {

@@ -56,6 +56,8 @@ fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
+const MATCH_AND_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
+
 /// How a list relates to the revision it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevisionMatch {
@@ -86,12 +88,12 @@ impl ListOptions {
         let revision_text = query.text("resourceVersion");
         let match_text = query.text("resourceVersionMatch");
         let send_initial_events = query.flag("sendInitialEvents");
-        check_list_options(watch, revision_text, match_text, send_initial_events)?;
+        let continue_token = query.text("continue").to_owned();
+        check_list_options(watch, revision_text, match_text, send_initial_events, !continue_token.is_empty())?;
         let revision = match revision_text {
             "" => None,
             text => Some(text.parse().map_err(|_| bad_revision(text))?),
         };
-        let continue_token = query.text("continue").to_owned();
         if !continue_token.is_empty() && revision.is_some_and(|revision| revision > 0) {
             return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
         }
@@ -110,6 +112,17 @@ impl ListOptions {
             allow_bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             send_initial_events,
         })
+    }
+}
+
+impl ListOptions {
+    /// Whether the list is to be as it was at its revision. A page that names a revision but not how is meant so.
+    pub fn is_exact(&self) -> bool {
+        match self.revision_match {
+            RevisionMatch::Exact => true,
+            RevisionMatch::NotOlderThan => false,
+            RevisionMatch::Unset => self.limit > 0 && self.revision.is_some_and(|revision| revision > 0),
+        }
     }
 }
 
@@ -133,6 +146,7 @@ fn check_list_options(
     revision: &str,
     revision_match: &str,
     send_initial_events: Option<bool>,
+    continues: bool,
 ) -> Result<()> {
     let mut errors = Errors::default();
     let (match_path, initial_path) = (Path::of("resourceVersionMatch"), Path::of("sendInitialEvents"));
@@ -151,10 +165,16 @@ fn check_list_options(
         if !revision_match.is_empty() && revision_match != "NotOlderThan" {
             errors.unsupported(&match_path, revision_match, &["NotOlderThan"]);
         }
+        if !revision_match.is_empty() && continues {
+            errors.forbidden(&match_path, MATCH_AND_CONTINUE);
+        }
     } else {
         if !revision_match.is_empty() {
             if revision.is_empty() {
                 errors.forbidden(&match_path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if continues {
+                errors.forbidden(&match_path, MATCH_AND_CONTINUE);
             }
             if !matches!(revision_match, "Exact" | "NotOlderThan") {
                 errors.unsupported(&match_path, revision_match, &["Exact", "NotOlderThan", ""]);

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -160,14 +159,14 @@ impl Resource {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
+    /// `pods` or `deployments.apps`.
+    pub fn group_resource(&self) -> String {
+        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
     /// `deployments.apps "web"`, as messages have it.
     pub fn qualified(&self, name: &str) -> String {
-        let mut text = self.plural.to_string();
-        if !self.group.is_empty() {
-            let _ = write!(text, ".{}", self.group);
-        }
-        let _ = write!(text, " \"{name}\"");
-        text
+        format!("{} \"{name}\"", self.group_resource())
     }
 
     /// `Deployment.apps`, as some other messages have it.

@@ -18,6 +18,8 @@ pub enum Target {
     },
     /// `/metrics`
     Metrics,
+    /// `/openapi/v2`
+    OldOpenApi,
     /// `/openapi/v3` or a group-version's document below it.
     OpenApi {
         document: Option<String>,
@@ -110,6 +112,7 @@ pub fn target(path: &str) -> Result<Target> {
         ["healthz", check @ ..] => health("healthz", check)?,
         ["livez", check @ ..] => health("livez", check)?,
         ["readyz", check @ ..] => health("readyz", check)?,
+        ["openapi", "v2"] => Target::OldOpenApi,
         ["openapi", "v3"] => Target::OpenApi { document: None },
         ["openapi", "v3", document @ ..] => Target::OpenApi { document: Some(document.join("/")) },
         ["api"] => Target::CoreVersions,

@@ -34,6 +34,9 @@ use crate::{built_in, discovery, health, negotiate, openapi, verbs};
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
+/// The largest body that is read, to be ignored, by what takes none; health is answered without authentication.
+const PLAIN_BODY_LIMIT: usize = 4 * 1024;
+
 /// How long a request other than a watch may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -50,6 +53,7 @@ pub struct Shared {
     pub namespaces: Namespaces,
     pub services: Mutex<Allocator>,
     pub schemas: Schemas,
+    pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
     authenticator: Authenticator,
@@ -112,6 +116,7 @@ impl Server {
             registry: built_in::registry(&schemas),
             scale: built_in::scale(&schemas),
             schemas,
+            documents: openapi::Documents::default(),
             namespaces,
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
@@ -165,12 +170,13 @@ impl Server {
             self.0.authenticator.authenticate(&parts.headers)?;
         }
         // Before anything is refused, so that the next request on the connection begins where this one ends.
-        let body = tokio::time::timeout(DEADLINE, read(body)).await.map_err(|_| Failure::timed_out())??;
+        let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
+        let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
         about.body_read = true;
         let query = Query::parse(parts.uri.query());
         let path = match target? {
             Target::Resource(path) => path,
-            target => return self.0.answer_plain(target, parts, &query),
+            target => return self.0.answer_plain(target, parts, &query).await,
         };
         let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
@@ -189,7 +195,9 @@ impl Server {
             return verbs::watch(&self.0, call).await;
         }
         if matches!(verb, Verb::Get | Verb::List) {
-            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
+            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call))
+                .await
+                .map_err(|_| Failure::timed_out())?;
         }
         // A write goes on when its client goes away: the commit may have happened, and what follows from it must too.
         let shared = self.0.clone();
@@ -229,7 +237,12 @@ impl Shared {
         self.stopping.subscribe()
     }
 
-    fn answer_plain(&self, target: Target, parts: &http::request::Parts, query: &Query) -> Result<Response> {
+    async fn answer_plain(
+        self: &Arc<Shared>,
+        target: Target,
+        parts: &http::request::Parts,
+        query: &Query,
+    ) -> Result<Response> {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Err(Failure::method_not_allowed());
         }
@@ -242,9 +255,10 @@ impl Shared {
             Target::Groups => Ok(discovery::groups(&self.registry, &parts.headers)),
             Target::Group { group } => discovery::group(&self.registry, &group),
             Target::GroupVersion { group, version } => discovery::resources(&self.registry, &group, &version),
-            Target::OpenApi { document: None } => Ok(openapi::answer_index(&self.registry)),
+            Target::OldOpenApi => Ok(openapi::answer_v2(&parts.headers)),
+            Target::OpenApi { document: None } => openapi::answer_index(self).await,
             Target::OpenApi { document: Some(document) } => {
-                openapi::answer_document(&self.registry, &document, &parts.headers, query)
+                openapi::answer_document(self, &document, &parts.headers, query).await
             }
             Target::Resource(_) => unreachable!("resources are answered by their verbs"),
         }
@@ -265,13 +279,13 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
     }
 }
 
-async fn read<B>(body: B) -> Result<Bytes>
+async fn read<B>(body: B, limit: usize) -> Result<Bytes>
 where
     B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
 {
-    match Limited::new(body, BODY_LIMIT).collect().await {
+    match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(BODY_LIMIT)),
+        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(limit)),
         Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
     }
 }

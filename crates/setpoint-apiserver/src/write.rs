@@ -188,7 +188,10 @@ pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: 
         Part::Other(_) => {}
     }
     if let Some(old) = old["metadata"].as_object() {
-        object_meta::prepare_update(metadata(object), old);
+        let fields = metadata(object);
+        fields.remove("selfLink");
+        fields.remove("managedFields");
+        object_meta::prepare_update(fields, old);
     }
 }
 

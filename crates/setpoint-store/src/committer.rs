@@ -121,6 +121,7 @@ impl<E: Engine> Committer<E> {
                 }
                 return Err(error);
             }
+            self.shared.hub.dispatch_up_to(forgotten.end - 1);
             let mut state = self.shared.state.write();
             for change in changes {
                 state.apply(change);
@@ -198,6 +199,7 @@ impl<E: Engine> Committer<E> {
         let last = forgotten.end - 1;
         if !forgotten.is_empty() {
             self.persist(Batch { changes: &[], forgotten: forgotten.clone() })?;
+            self.shared.hub.dispatch_up_to(last);
             self.shared.state.write().history.forget(forgotten);
         }
         Ok(last >= revision)
@@ -207,10 +209,10 @@ impl<E: Engine> Committer<E> {
         let started = Instant::now();
         let commits = batch.changes.len() as u64;
         self.engine.persist(batch).map_err(Error::Engine)?;
-        let statistics = &self.shared.statistics;
-        statistics.commits.fetch_add(commits, Relaxed);
-        statistics.batches.fetch_add(u64::from(commits > 0), Relaxed);
-        statistics.batch_micros.fetch_add(started.elapsed().as_micros() as u64, Relaxed);
+        if commits > 0 {
+            self.shared.batches.commits.record(commits);
+            self.shared.batches.micros.record(started.elapsed().as_micros() as u64);
+        }
         Ok(())
     }
 

@@ -26,6 +26,9 @@ use crate::store::Revision;
 /// The newest version of the data folder that this code reads, and the one it writes.
 const FORMAT: u32 = 1;
 
+/// No store counts so far; a larger revision is damage, and counting on from it could overflow.
+const LARGEST_REVISION: Revision = u64::MAX >> 1;
+
 /// A durable store in a folder. Reads come from memory, which holds all values.
 pub type EmbeddedStore = Resident<Fjall>;
 
@@ -155,12 +158,16 @@ impl Fjall {
         for record in self.history.iter() {
             let (key, value) = record.into_inner()?;
             if *key == record::HORIZON {
-                history = History::after(record::decode_revision(&value).ok_or_else(|| damaged(&key))?);
+                let oldest = record::decode_revision(&value).filter(|oldest| *oldest <= LARGEST_REVISION);
+                history = History::after(oldest.ok_or_else(|| damaged(&key))?);
                 continue;
             }
             let replaced = record::decode_replaced(&value).ok_or_else(|| damaged(&key))?;
             if record::decode_revision(&key) != Some(history.newest() + 1) {
                 return Err(OpenError::Damaged(format!("history breaks off after revision {}", history.newest())));
+            }
+            if replaced.previous.as_ref().is_some_and(|(_, written)| *written > history.newest()) {
+                return Err(damaged(&key));
             }
             let known = current.get_key_value(replaced.key).map(|(known, _)| known);
             let known = known.or_else(|| history.known(replaced.key)).cloned();
@@ -193,5 +200,46 @@ impl Engine for Fjall {
             }
         }
         transaction.commit().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A record of history that says what the first version of `/a` was.
+    fn replaced(written: Revision) -> Vec<u8> {
+        [&[0; 8][..], &written.to_be_bytes(), &2u32.to_be_bytes(), b"/a", b"old"].concat()
+    }
+
+    #[test]
+    fn records_that_cannot_be_are_damage() {
+        const FIRST: [u8; 8] = 1u64.to_be_bytes();
+        const SECOND: [u8; 8] = 2u64.to_be_bytes();
+        let horizon = |revision: Revision| (record::HORIZON.to_vec(), revision.to_be_bytes().to_vec());
+        for (name, objects, history) in [
+            ("a horizon at the end of numbers", vec![], vec![horizon(u64::MAX), (FIRST.to_vec(), replaced(0))]),
+            ("a horizon that leaves no room", vec![], vec![horizon(u64::MAX - 1)]),
+            ("a short horizon", vec![], vec![(record::HORIZON.to_vec(), vec![1])]),
+            ("a gap after the horizon", vec![], vec![horizon(1), (FIRST.to_vec(), replaced(0))]),
+            ("a gap", vec![], vec![(SECOND.to_vec(), replaced(0))]),
+            ("a key that is no revision", vec![], vec![(vec![1], replaced(0))]),
+            ("a short record", vec![], vec![(FIRST.to_vec(), vec![0; 19])]),
+            ("a value from the future", vec![], vec![(FIRST.to_vec(), replaced(1))]),
+            ("a short object", vec![(b"/a".to_vec(), vec![0; 7])], vec![]),
+            ("an object that history does not know", vec![(b"/a".to_vec(), FIRST.to_vec())], vec![]),
+            ("a key that is no text", vec![(vec![0xff], FIRST.to_vec())], vec![]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = Fjall::open(folder.path()).unwrap();
+            for (table, records) in [(&engine.objects, objects), (&engine.history, history)] {
+                for (key, value) in records {
+                    table.insert(key, value).unwrap();
+                }
+            }
+            let loaded = engine.load().map(|state| state.revision());
+            assert!(matches!(loaded, Err(OpenError::Damaged(_))), "{name}: {loaded:?}");
+        }
     }
 }

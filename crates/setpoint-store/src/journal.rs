@@ -9,43 +9,75 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The ending of a journal as it was found; the engine passes over files with other endings than its own.
+const ORIGINAL: &str = "original";
+
+/// The ending of an original that is not complete yet.
+const COPY: &str = "copy";
+
 /// Opens an engine, and once again without the last batch if that is what keeps it from opening.
 pub(crate) fn open<E>(folder: &Path, open: impl Fn(&Path) -> Result<E, fjall::Error>) -> Result<E, fjall::Error> {
     let refusal = match open(folder) {
+        Ok(engine) => {
+            remove_originals(folder)?;
+            return Ok(engine);
+        }
         Err(refusal @ fjall::Error::JournalRecovery(_)) => refusal,
-        opened => return opened,
+        Err(error) => return Err(error),
     };
     let Some(journal) = newest_journal(folder)? else { return Err(refusal) };
-    // The engine passes over files with other endings.
-    let original = journal.with_extension("original");
+    let original = journal.with_extension(ORIGINAL);
+    // If there is one already, an attempt before this one may have cut the journal.
     if !original.exists() {
-        fs::copy(&journal, &original)?;
-        File::open(&original)?.sync_all()?;
+        let copy = journal.with_extension(COPY);
+        fs::copy(&journal, &copy)?;
+        File::open(&copy)?.sync_all()?;
+        fs::rename(copy, &original)?;
+        sync(folder)?;
     }
     cut_last_byte(&journal)?;
     match open(folder) {
         Ok(engine) => {
-            tracing::warn!("the last batch reached the disk only in part and was discarded");
-            fs::remove_file(original)?;
+            remove_originals(folder)?;
             Ok(engine)
         }
         Err(_) => {
             fs::rename(original, journal)?;
+            sync(folder)?;
             Err(refusal)
         }
     }
 }
 
-fn newest_journal(folder: &Path) -> io::Result<Option<PathBuf>> {
-    let mut newest = None;
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
-        if path.extension().is_some_and(|extension| extension == "jnl") {
-            newest = newest.max(number.map(|number| (number, path)));
+/// Removes what attempts have kept, for good and before anything is written: an original that outlives its journal's
+/// opening would undo, at the next attempt, all that was acknowledged in between.
+fn remove_originals(folder: &Path) -> io::Result<()> {
+    for ending in [ORIGINAL, COPY] {
+        for original in files(folder, ending)? {
+            tracing::warn!(?original, "the last batch reached the disk only in part and was discarded");
+            fs::remove_file(original)?;
+            sync(folder)?;
         }
     }
-    Ok(newest.map(|(_, path)| path))
+    Ok(())
+}
+
+/// Makes renamed and removed files survive a loss of power.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn files(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    paths
+        .filter(|path| path.as_ref().map_or(true, |path| path.extension().is_some_and(|found| found == ending)))
+        .collect()
+}
+
+fn newest_journal(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
+    let journals = files(folder, "jnl")?.into_iter();
+    Ok(journals.filter_map(|path| Some((number(&path)?, path))).max().map(|(_, path)| path))
 }
 
 /// Cuts a journal before its last byte that is not one of the zeros it was made of.

@@ -5,25 +5,29 @@
 //! - [`conformance`]: what every implementation must pass
 //!
 //! Within: `state` is the truth in memory, with its `history`; `committer` is the one thread that changes it, after an
-//! `engine` has made the change durable; `watching` brings every event to whom it concerns; `resident` puts them
-//! together.
+//! `engine` has made the change durable; `watching` brings every event to the `queue` of whom it concerns, who reads
+//! it through a `subscription`; `resident` puts them together.
 
 mod committer;
 pub mod conformance;
 mod embedded;
 mod engine;
+mod histogram;
 mod history;
 mod journal;
 mod memory;
 mod options;
+mod queue;
 mod record;
 mod resident;
 mod scope;
 mod state;
 pub mod store;
+mod subscription;
 mod watching;
 
 pub use embedded::{EmbeddedStore, OpenError};
+pub use histogram::Histogram;
 pub use memory::MemoryStore;
 pub use options::Options;
 pub use store::{

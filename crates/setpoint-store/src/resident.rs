@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -13,13 +13,15 @@ use tokio::sync::oneshot;
 
 use crate::committer::{Committer, Request};
 use crate::engine::Engine;
+use crate::histogram::Recorder;
 use crate::options::Options;
 use crate::scope;
 use crate::state::State;
 use crate::store::{
     Answer, At, Commit, Committed, Entry, Error, Page, Range, Result, Revision, Snapshot, Statistics, Store, Watch,
 };
-use crate::watching::{Hub, Subscription};
+use crate::subscription::Subscription;
+use crate::watching::Hub;
 
 /// How many entries a read copies before it lets writers through.
 const CHUNK: usize = 4096;
@@ -41,16 +43,25 @@ pub struct Resident<E> {
 pub(crate) struct Shared {
     pub(crate) state: Arc<RwLock<State>>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) statistics: Counters,
+    pub(crate) batches: Batches,
     /// Whether commits are refused because the engine failed.
     pub(crate) refusing: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) commits: AtomicU64,
-    pub(crate) batches: AtomicU64,
-    pub(crate) batch_micros: AtomicU64,
+/// What durable transactions that hold commits were like.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    pub(crate) commits: Recorder,
+    pub(crate) micros: Recorder,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        const COMMITS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+        const MICROS: &[u64] =
+            &[50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+        Self { commits: Recorder::new(COMMITS), micros: Recorder::new(MICROS) }
+    }
 }
 
 impl<E: Engine> Resident<E> {
@@ -58,12 +69,8 @@ impl<E: Engine> Resident<E> {
     pub(crate) fn start(engine: E, state: State, options: Options) -> std::io::Result<Self> {
         let state = Arc::new(RwLock::new(state));
         let hub = Arc::new(Hub::new(state.clone()));
-        let shared = Arc::new(Shared {
-            state,
-            hub: hub.clone(),
-            statistics: Counters::default(),
-            refusing: AtomicBool::new(false),
-        });
+        let shared =
+            Arc::new(Shared { state, hub: hub.clone(), batches: Batches::default(), refusing: AtomicBool::new(false) });
         let (requests, receiver) = mpsc::channel();
         let committer = Committer::new(receiver, engine, shared.clone(), options);
         let dispatcher = thread::Builder::new().name("store-dispatcher".into()).spawn(move || hub.dispatch())?;
@@ -179,15 +186,19 @@ impl<E: Engine> Store for Resident<E> {
     }
 
     fn is_healthy(&self) -> bool {
-        !self.shared.refusing.load(Relaxed) && self.committer.as_ref().is_some_and(|thread| !thread.is_finished())
+        let runs = |thread: &Option<JoinHandle<()>>| thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        !self.shared.refusing.load(Relaxed) && runs(&self.committer) && runs(&self.dispatcher)
     }
 
     fn statistics(&self) -> Statistics {
-        let counters = &self.shared.statistics;
+        let batch_commits = self.shared.batches.commits.read();
+        let batch_duration_micros = self.shared.batches.micros.read();
         Statistics {
-            commits: counters.commits.load(Relaxed),
-            batches: counters.batches.load(Relaxed),
-            batch_micros: counters.batch_micros.load(Relaxed),
+            commits: batch_commits.sum,
+            batches: batch_commits.count(),
+            batch_micros: batch_duration_micros.sum,
+            batch_commits,
+            batch_duration_micros,
             watches: self.shared.hub.watches() as u64,
             keys: self.shared.state.read().len() as u64,
         }
@@ -285,6 +296,25 @@ mod tests {
         }
         let statistics = store.statistics();
         assert_eq!((statistics.commits, statistics.batches, statistics.keys), (65, 2, 65));
+        assert_eq!(statistics.batch_commits.counts, [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    }
+
+    #[tokio::test]
+    async fn a_transaction_without_commits_is_no_batch() {
+        let (store, strings) = puppet();
+        strings.outcomes.send(Ok(())).unwrap();
+        store.commit(create("/a")).await.unwrap();
+        let before = store.statistics();
+        let compaction = store.compact(1);
+        let slow = async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            strings.outcomes.send(Ok(())).unwrap();
+        };
+        assert_eq!(tokio::join!(compaction, slow).0, Ok(()));
+        let after = store.statistics();
+        assert_eq!(after.batch_micros, before.batch_micros);
+        assert_eq!((after.commits, after.batches), (1, 1));
+        assert_eq!((after.batch_duration_micros.count(), after.batch_commits.count()), (1, 1));
     }
 
     #[tokio::test]
@@ -311,5 +341,31 @@ mod tests {
         assert_eq!(strings.batches.iter().take(2).collect::<Vec<_>>(), [1, 1]);
         assert!(strings.batches.recv_timeout(Duration::from_millis(10)).is_err());
         assert_eq!(store.close().await, Ok(()));
+    }
+
+    /// A reader whose waker panics, which ends the thread that calls it.
+    struct Spoiler;
+
+    impl std::task::Wake for Spoiler {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_tells_nobody_is_not_healthy() {
+        let store = crate::MemoryStore::new(Options::default());
+        let mut watch = store.watch("/", 0).unwrap();
+        let mut other = store.watch("/other", 0).unwrap();
+        let waker = std::task::Waker::from(Arc::new(Spoiler));
+        assert!(watch.next().as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+        assert!(store.is_healthy());
+        store.commit(create("/a")).await.unwrap();
+        assert_eq!(other.next().await.err(), Some(Error::Closed), "who waits learns of it");
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while store.is_healthy() {
+            assert!(std::time::Instant::now() < deadline, "the dispatcher has ended");
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -20,6 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::histogram::Histogram;
+
 /// A place in the order of all commits; 0 is before the first.
 pub type Revision = u64;
 
@@ -56,7 +58,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Forgets what happened before `revision`, which stays readable.
     fn compact(&self, revision: Revision) -> Answer<'_, ()>;
 
-    /// Whether commits can succeed: false once the engine has failed, or after `close`.
+    /// Whether commits can succeed and reach those who watch: false once the engine has failed, or after `close`.
     fn is_healthy(&self) -> bool;
 
     /// What the store has done so far, for metrics.
@@ -72,7 +74,7 @@ pub trait Watch: fmt::Debug + Send {
     /// The next event; waits for one. Cancel-safe: an event not returned is not lost.
     fn next(&mut self) -> Answer<'_, Arc<Event>>;
 
-    /// The next event if there is one already.
+    /// The next event if there is one at hand. Further back in history than is searched at once, only `next` finds it.
     fn try_next(&mut self) -> Result<Option<Arc<Event>>>;
 
     /// Every event of the scope up to this revision has been returned.
@@ -165,10 +167,14 @@ impl fmt::Debug for Event {
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     pub commits: u64,
-    /// Durable transactions; `commits / batches` is the mean batch.
+    /// Durable transactions that held commits; `commits / batches` is the mean batch.
     pub batches: u64,
-    /// Time spent in durable transactions, in microseconds.
+    /// Time spent in these, in microseconds.
     pub batch_micros: u64,
+    /// How many commits each of them held.
+    pub batch_commits: Histogram,
+    /// How long each of them took, in microseconds.
+    pub batch_duration_micros: Histogram,
     pub watches: u64,
     pub keys: u64,
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     SanType,
@@ -29,8 +29,12 @@ impl Authority {
     pub(crate) fn open(data: &DataDir) -> Result<Authority> {
         let (certificate_pem, key_pem) = match (data.read(CA_CERTIFICATE)?, data.read(CA_KEY)?) {
             (Some(certificate), Some(key)) => (certificate, key),
+            (Some(_), None) => bail!(
+                "the data folder has {CA_CERTIFICATE} but not its key {CA_KEY}; restore the key, or remove {CA_CERTIFICATE} \
+                 to make a new authority, which every client then has to be given"
+            ),
             // A key without a certificate is what a crash in between leaves; nobody has seen it.
-            _ => make(data)?,
+            (None, _) => make(data)?,
         };
         let key = KeyPair::from_pem(&key_pem).with_context(|| format!("{CA_KEY} in the data folder is damaged"))?;
         CertificateDer::from_pem_slice(certificate_pem.as_bytes())

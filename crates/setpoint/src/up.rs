@@ -83,7 +83,10 @@ impl Up {
         let tls = authority.server_config(address.ip())?;
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         listener::serve(server, listener, tls, stop, DRAIN).await;
-        store.close().await.context("the store did not close cleanly")?;
+        tokio::time::timeout(DRAIN, store.close())
+            .await
+            .context("the store did not close in time; what was acknowledged is safe")?
+            .context("the store did not close cleanly")?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -132,6 +135,13 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping");
+        tracing::info!("stopping; a second signal ends at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(1);
+        });
     })
 }

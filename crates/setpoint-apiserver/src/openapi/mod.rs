@@ -1,12 +1,12 @@
 //! OpenAPI v3: what kubectl reads to explain a kind, to merge on the client, and to see what the server can do.
 //!
-//! There is one document for each group and version. It is made when it is asked for, and follows from the resources it
-//! describes; so does its hash, which needs no document.
+//! There is one document for each group and version, which follows from the resources it describes.
 
 mod answer;
 mod components;
 mod operations;
 mod parameters;
+mod v2;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-pub use answer::{answer_document, answer_index};
+pub use answer::{Documents, answer_document, answer_index};
+pub use v2::answer_v2;
 
 /// A group, a version and a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,20 +68,15 @@ pub fn document(group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes
 }
 
 /// Changes exactly when the document does.
-pub fn hash(group: &str, version: &str, resources: &[Resource<'_>]) -> String {
-    let facts = format!("{}\n{group}/{version}\n{resources:?}", env!("CARGO_PKG_VERSION"));
-    Sha256::digest(facts).iter().map(|byte| format!("{byte:02X}")).collect()
+pub fn hash(document: &[u8]) -> String {
+    Sha256::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The body of `/openapi/v3`: where each document is, given as group, version and hash.
-pub fn index<'d>(documents: impl IntoIterator<Item = (&'d str, &'d str, String)>) -> Bytes {
-    let paths: BTreeMap<String, Value> = documents
+/// The body of `/openapi/v3`: where each document is, given as path and hash.
+pub fn index<'d>(documents: impl IntoIterator<Item = (&'d str, &'d str)>) -> Bytes {
+    let paths: BTreeMap<&str, Value> = documents
         .into_iter()
-        .map(|(group, version, hash)| {
-            let path = root_path(group, version);
-            let url = format!("/openapi/v3{path}?hash={hash}");
-            (path[1..].to_owned(), json!({ "serverRelativeURL": url }))
-        })
+        .map(|(path, hash)| (path, json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")})))
         .collect();
     Bytes::from(json!({ "paths": paths }).to_string())
 }
@@ -251,10 +247,10 @@ mod tests {
 
     #[test]
     fn the_index_names_each_document_by_its_hash() {
-        let hash = hash("apps", "v1", &[DEPLOYMENTS]);
-        assert_eq!(hash, super::hash("apps", "v1", &[DEPLOYMENTS]));
-        assert_ne!(hash, super::hash("apps", "v1", &[PODS]));
-        let index = index([("", "v1", "A".to_owned()), ("apps", "v1", "B".to_owned())]);
+        let hash = |resource| super::hash(&document("apps", "v1", &[resource]));
+        assert_eq!(hash(DEPLOYMENTS), hash(DEPLOYMENTS));
+        assert_ne!(hash(DEPLOYMENTS), hash(PODS));
+        let index = index([("api/v1", "A"), ("apis/apps/v1", "B")]);
         assert_eq!(
             serde_json::from_slice::<Value>(&index).expect("JSON"),
             json!({"paths": {

@@ -2,11 +2,12 @@
 
 use http::StatusCode;
 use rand::Rng;
-use setpoint_store::{Commit, Expected};
+use setpoint_store::{At, Commit, Expected};
 use uuid::Uuid;
 
 use super::{Written, read, services, write};
 use crate::failure::{Failure, Result};
+use crate::field::Node;
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
@@ -44,21 +45,23 @@ pub(super) async fn insert(
     if let Some(namespace) = call.namespace() {
         server.namespaces.admit(server, resource, namespace, text_at(&object, &["metadata", "name"])).await?;
     }
-    for attempt in 1.. {
+    let tries = if generates { NAME_TRIES } else { 1 };
+    let mut name = String::new();
+    for _ in 0..tries {
         let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
         let mut candidate = object.clone();
         write::begin_create(resource, &mut candidate, &stamp)?;
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
-        let name = text_at(&candidate, &["metadata", "name"]).to_owned();
-        let key = resource.key(call.namespace(), &name);
-        let warnings = resource.behaviour.warnings(crate::field::Node::root(&candidate), None);
+        name = text_at(&candidate, &["metadata", "name"]).to_owned();
+        let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
         let bytes = object::encode(&candidate);
+        let key = resource.key(call.namespace(), &name);
         if options.dry_run {
-            return match read(server, resource, call.namespace(), &name).await {
-                Ok(existing) => Err(exists(call, &name, &existing)),
-                Err(_) => Ok((Stored::new(bytes, 0), warnings)),
-            };
+            if server.store.get(&key, At::Now).await?.value.is_none() {
+                return Ok((Stored::new(bytes, 0), warnings));
+            }
+            continue;
         }
         let commit = Commit { key, value: Some(bytes.clone()), expected: Expected::Absent };
         if let Written::Done(stored) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
@@ -68,20 +71,10 @@ pub(super) async fn insert(
             }
             return Ok((stored, warnings));
         }
-        if !generates || attempt == NAME_TRIES {
-            let existing = read(server, resource, call.namespace(), &name).await;
-            return Err(existing.map_or_else(
-                |_| Failure::already_exists(resource, &name, false),
-                |existing| exists(call, &name, &existing),
-            ));
-        }
     }
-    unreachable!("the loop ends by returning")
-}
-
-fn exists(call: &Call, name: &str, existing: &Stored) -> Failure {
-    let being_deleted = existing.metadata()["deletionTimestamp"].is_string();
-    Failure::already_exists(&call.resource, name, being_deleted)
+    let existing = read(server, resource, call.namespace(), &name).await;
+    let being_deleted = existing.is_ok_and(|existing| existing.metadata()["deletionTimestamp"].is_string());
+    Err(Failure::already_exists(resource, &name, being_deleted))
 }
 
 /// Five characters that form no words: no vowels, nothing that looks like another.

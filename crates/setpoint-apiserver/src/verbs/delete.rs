@@ -1,6 +1,8 @@
 //! Taking objects away, one or a whole collection.
 
+use futures::future::try_join_all;
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_store::Commit;
 
@@ -16,6 +18,9 @@ use crate::registry::{Resource, text_at};
 use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
+
+/// How many objects of a collection are deleted at the same time.
+const AT_ONCE: usize = 64;
 
 const ORPHAN_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
@@ -41,17 +46,45 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
     let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
-    for item in &items {
-        let metadata = item.metadata();
-        let (namespace, name) = (call.namespace(), text_at(&metadata, &["name"]));
-        match delete_object(server, &call.resource, namespace, name, &delete_options, call.now).await {
-            Ok(_) => {}
-            // Somebody else was faster.
-            Err(failure) if failure.code == StatusCode::NOT_FOUND => {}
-            Err(failure) => return Err(failure),
-        }
-    }
+    delete_all(server, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
     Ok(renderer.list(&meta, items))
+}
+
+/// Deletes objects as they were listed, many at a time, so that they share durable transactions. An object that is gone
+/// by now, or is another one by the same name, is left alone.
+pub async fn delete_all(
+    server: &Shared,
+    resource: &Resource,
+    namespace: Option<&str>,
+    items: &[Stored],
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Result<Vec<Deleted>> {
+    let mut deleted = Vec::new();
+    for batch in items.chunks(AT_ONCE) {
+        let deletions: Vec<_> =
+            batch.iter().map(|item| delete_listed(server, resource, namespace, item, options, now)).collect();
+        deleted.extend(try_join_all(deletions).await?.into_iter().flatten());
+    }
+    Ok(deleted)
+}
+
+async fn delete_listed(
+    server: &Shared,
+    resource: &Resource,
+    namespace: Option<&str>,
+    item: &Stored,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Result<Option<Deleted>> {
+    let metadata = item.metadata();
+    let uid = options.uid.clone().unwrap_or_else(|| text_at(&metadata, &["uid"]).to_owned());
+    let this_one = DeleteOptions { uid: Some(uid), ..options.clone() };
+    match delete_object(server, resource, namespace, text_at(&metadata, &["name"]), &this_one, now).await {
+        Err(failure) if failure.code == StatusCode::NOT_FOUND => Ok(None),
+        Err(failure) if failure.code == StatusCode::CONFLICT && options.uid.is_none() => Ok(None),
+        deleted => deleted.map(Some),
+    }
 }
 
 fn options(server: &Shared, call: &Call) -> Result<DeleteOptions> {
@@ -80,7 +113,7 @@ pub async fn delete_object(
     namespace: Option<&str>,
     name: &str,
     options: &DeleteOptions,
-    now: jiff::Timestamp,
+    now: Timestamp,
 ) -> Result<Deleted> {
     loop {
         let current = read(server, resource, namespace, name).await?;
@@ -92,7 +125,12 @@ pub async fn delete_object(
             deletion::decide(resource.behaviour.as_ref(), resource.rules, &old, options, now)
         };
         let (value, answer, gone) = match decision {
-            Deletion::Keep => return Ok(Deleted::Going(current)),
+            Deletion::Keep => {
+                if resource.is_namespaces() {
+                    server.namespaces.empty(name);
+                }
+                return Ok(Deleted::Going(current));
+            }
             Deletion::Remove(last) => (None, object::encode(&last), true),
             Deletion::Mark(marked) => {
                 let bytes = object::encode(&marked);
@@ -125,7 +163,7 @@ pub(super) fn removed(server: &Shared, resource: &Resource, namespace: Option<&s
 }
 
 /// A namespace stays until it is empty; a few stay for ever.
-fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: jiff::Timestamp) -> Result<Deletion> {
+fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: Timestamp) -> Result<Deletion> {
     if let Some(why) = namespace::deletion_refusal(name) {
         return Err(Failure::forbidden(resource, name, why));
     }

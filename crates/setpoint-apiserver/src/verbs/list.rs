@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::negotiate;
 use crate::object::Stored;
-use crate::query::{ListOptions, RevisionMatch};
+use crate::query::ListOptions;
 use crate::registry::Resource;
 use crate::render::{ListMeta, Renderer};
 use crate::response::Response;
@@ -73,60 +73,46 @@ pub(super) async fn select(
 ) -> Result<Listed> {
     let filter = Filter::parse(resource, options)?;
     let directory = resource.directory(namespace);
+    let scope = filter.scope(resource, namespace);
     let token = match options.continue_token.as_str() {
         "" => None,
         text => Some(Token::decode(text)?),
     };
-    let at = state(server, options, token.as_ref())?;
+    let mut at = state(server, options, token.as_ref())?;
     let mut after = token.as_ref().map(|token| format!("{directory}{}", token.start));
     let mut seen = token.map_or(0, |token| token.seen);
+    // With a selector, more objects are read than a page holds; without one, exactly as many.
+    let batch = if options.limit == 0 || filter.is_empty() { options.limit } else { options.limit.max(SCAN) };
     let mut items = Vec::new();
-    let mut at = at;
-    let (revision, last) = loop {
-        // With a selector, a page holds fewer objects than are read; without one, exactly as many.
-        let limit = match options.limit {
-            0 => 0,
-            limit if filter.is_empty() => limit,
-            limit => SCAN.max(limit),
-        };
-        let page = read(server, Range { scope: &directory, after: after.as_deref(), limit, at }, options).await?;
+    loop {
+        let page = read(server, Range { scope: &scope, after: after.as_deref(), limit: batch, at }, options).await?;
         at = At::Revision(page.revision);
-        let mut last_key = None;
-        let mut full = false;
-        let read = page.entries.len();
+        let mut meta = ListMeta { revision: page.revision, ..ListMeta::default() };
         for (index, entry) in page.entries.iter().enumerate() {
+            seen = seen.saturating_add(1);
             let stored = Stored::from(entry);
-            seen += 1;
             if filter.matches(resource, &stored) {
                 items.push(stored);
             }
-            last_key = Some(entry.key.clone());
+            if options.limit > 0 && items.len() == options.limit {
+                if page.more || index + 1 < page.entries.len() {
+                    let start = entry.key.strip_prefix(directory.as_str()).unwrap_or_default().to_owned();
+                    meta.continue_token = Some(Token { rv: page.revision, start, seen }.encode());
+                    let remaining = server.store.count(&directory).saturating_sub(seen).max(1);
+                    meta.remaining = filter.is_empty().then_some(remaining);
+                }
+                return Ok(Listed { meta, items });
+            }
             if !filter.is_empty() && index % SCAN == SCAN - 1 {
                 // Selectors read objects, and others want the thread too.
                 tokio::task::yield_now().await;
             }
-            if options.limit > 0 && items.len() == options.limit {
-                full = index + 1 < read || page.more;
-                break;
-            }
         }
-        if full {
-            break (page.revision, last_key);
-        }
-        if !page.more || (options.limit > 0 && items.len() == options.limit) {
-            break (page.revision, None);
-        }
-        after = last_key.map(|key| key.to_string());
-    };
-    let mut meta = ListMeta { revision, ..ListMeta::default() };
-    if let Some(key) = last {
-        let start = key.strip_prefix(directory.as_str()).unwrap_or_default().to_owned();
-        meta.continue_token = Some(Token { rv: revision, start, seen }.encode());
-        if filter.is_empty() {
-            meta.remaining = Some(server.store.count(&directory).saturating_sub(seen).max(1));
+        match page.entries.last() {
+            Some(last) if page.more => after = Some(last.key.to_string()),
+            _ => return Ok(Listed { meta, items }),
         }
     }
-    Ok(Listed { meta, items })
 }
 
 /// The state of the store that a list is read from.
@@ -141,7 +127,7 @@ fn state(server: &Shared, options: &ListOptions, token: Option<&Token>) -> Resul
     }
     match options.revision {
         Some(revision) if revision > newest => Err(Failure::revision_too_large(revision, newest)),
-        Some(revision) if options.revision_match == RevisionMatch::Exact => Ok(At::Revision(revision)),
+        Some(revision) if options.is_exact() => Ok(At::Revision(revision)),
         _ => Ok(At::Now),
     }
 }

@@ -11,7 +11,7 @@ pub mod services;
 mod update;
 mod watch;
 
-pub use delete::{Deleted, delete_object};
+pub use delete::{Deleted, delete_all, delete_object};
 pub use watch::watch;
 
 use std::time::Instant;

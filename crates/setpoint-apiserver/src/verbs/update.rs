@@ -73,9 +73,10 @@ pub(super) async fn apply(
             if source == Source::Patch {
                 return Err(Failure::not_found(resource, call.name()));
             }
-            let decoded = change(None)?;
-            check_name(call, &decoded.object)?;
-            let (stored, warnings) = create_by_update(server, call, options, decoded.object, part).await?;
+            let Decoded { object, mut warnings } = change(None)?;
+            check_name(call, &object)?;
+            let (stored, more) = create_by_update(server, call, options, object, part).await?;
+            warnings.extend(more);
             return Ok(Changed { stored, created: true, warnings });
         };
         let current = Stored::from(&entry);
@@ -180,6 +181,7 @@ fn check_revision(call: &Call, object: &Value, current: &Stored, source: Source)
     if given != now {
         return Err(Failure::modified(&call.resource, call.name()));
     }
-    // A patch carries the revision of the object it was applied to, which the writer did not name.
+    // A patched object has the revision it was read at unless the patch names another, which was refused above; so a
+    // patch never insists, and is applied again to what it lost against.
     Ok(source == Source::Update)
 }

@@ -41,11 +41,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         options.field_selector = format!("metadata.name={}", call.name());
     }
     let filter = Filter::parse(&call.resource, &options)?;
-    let scope = match (filter.name(), call.namespace(), call.resource.namespaced) {
-        (Some(name), Some(namespace), true) => call.resource.key(Some(namespace), name).to_string(),
-        (Some(name), None, false) => call.resource.key(None, name).to_string(),
-        _ => call.resource.directory(call.namespace()),
-    };
+    let scope = filter.scope(&call.resource, call.namespace());
     let start = match begin(server, &scope, &options).await {
         Ok(start) => start,
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),

@@ -60,8 +60,10 @@ macro_rules! conformance_tests {
             a_watch_resumes_exactly_once
             a_watch_of_one_key_tells_only_of_it
             a_slow_watch_loses_nothing
+            a_slow_watch_of_large_values_loses_nothing
             a_slow_watch_delays_nobody
             a_slow_watch_learns_of_compaction
+            a_watch_that_keeps_up_survives_compaction
             waiting_can_be_cancelled
             a_dropped_watch_is_forgotten
             progress_reaches_the_newest_revision

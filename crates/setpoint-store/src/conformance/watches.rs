@@ -84,6 +84,23 @@ pub async fn a_slow_watch_loses_nothing(subject: &impl Subject) {
     assert!(matches!(watch.try_next(), Ok(None)));
 }
 
+pub async fn a_slow_watch_of_large_values_loses_nothing(subject: &impl Subject) {
+    let store = subject.open().await;
+    let mut watch = store.watch("/d/", store.revision()).expect("a watch may start now");
+    // Together more than is kept in memory for one reader, and each more than the half of it.
+    let mut last = create(&*store, "/d/a", "").await;
+    let mut expected = vec![(last, 0)];
+    for length in (600_000..600_020).chain([3_000_000, 10]) {
+        last = update(&*store, "/d/a", &"x".repeat(length), last).await;
+        expected.push((last, length));
+    }
+    for expected in expected {
+        let event = event(&mut watch).await;
+        assert_eq!((event.revision, event.value.as_ref().map_or(0, Bytes::len)), expected);
+    }
+    assert!(matches!(watch.try_next(), Ok(None)), "that was all");
+}
+
 pub async fn a_slow_watch_delays_nobody(subject: &impl Subject) {
     let store = subject.open().await;
     let start = store.revision();
@@ -118,6 +135,24 @@ pub async fn a_slow_watch_learns_of_compaction(subject: &impl Subject) {
         }
     }
     panic!("{MANY} events were kept for a reader that did not read");
+}
+
+pub async fn a_watch_that_keeps_up_survives_compaction(subject: &impl Subject) {
+    let store = subject.open().await;
+    let start = store.revision();
+    let mut quiet = store.watch("/quiet/", start).expect("a watch may start now");
+    let mut busy = store.watch("/d/", start).expect("a watch may start now");
+    assert!(matches!(quiet.try_next(), Ok(None)), "nothing has happened yet");
+    for count in 0..300 {
+        let created = create(&*store, &format!("/d/{count}"), "x").await;
+        store.compact(created).await.expect("history can be compacted");
+        assert_eq!(event(&mut busy).await.revision, created);
+        assert!(matches!(quiet.try_next(), Ok(None)), "after {count} commits elsewhere");
+        assert!(busy.progress() >= created);
+    }
+    let created = create(&*store, "/quiet/a", "x").await;
+    store.compact(created).await.expect("history can be compacted");
+    assert_eq!(event(&mut quiet).await.revision, created);
 }
 
 pub async fn waiting_can_be_cancelled(subject: &impl Subject) {

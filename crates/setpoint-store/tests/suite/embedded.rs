@@ -138,6 +138,74 @@ async fn a_hole_in_the_journal_is_passed_over_only_in_the_last_batch() {
     }
 }
 
+/// A repair that was cut short leaves a copy of the journal behind, which must not come back over later writes.
+#[tokio::test]
+async fn what_a_repair_left_behind_undoes_nothing() {
+    let subject = Embedded::new();
+    put(&subject.store(), "/a", &[b'x'; 8192], Expected::Absent).await;
+    let journal = newest_journal(subject.folder.path());
+    let original = journal.with_extension("original");
+    fs::copy(&journal, &original).unwrap();
+    let store = subject.store();
+    assert!(!original.exists(), "the journal has opened without it");
+    put(&store, "/b", &[b'x'; 8192], Expected::Absent).await;
+    put(&store, "/c", &[b'x'; 8192], Expected::Absent).await;
+    drop(store);
+    // Damage that no repair can help.
+    let mut bytes = fs::read(&journal).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[end - 13_000..end - 12_000].fill(0);
+    fs::write(&journal, &bytes).unwrap();
+    let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, OpenError::Engine(_)), "{error}");
+    assert!(fs::read(&journal).unwrap() == bytes, "the journal is as it was");
+    assert!(!original.exists());
+}
+
+/// Wherever a bit flips in the engine's files, the store opens as it was, without the last batch at most, or says no.
+#[tokio::test]
+async fn a_flipped_bit_is_never_read() {
+    const KEYS: u64 = 700;
+    let subject = Embedded::new();
+    let store = subject.store();
+    // Enough for tables beside the journal.
+    for count in 0..KEYS {
+        put(&store, &format!("/d/{count}"), &[count as u8; 16_384], Expected::Absent).await;
+    }
+    drop(store);
+    for path in files(subject.folder.path()).into_iter().filter(|path| !path.ends_with("format")) {
+        for place in [0, 1, 2, 3] {
+            let damaged = tempfile::tempdir().unwrap();
+            copy(subject.folder.path(), damaged.path());
+            let victim = damaged.path().join(path.strip_prefix(subject.folder.path()).unwrap());
+            let mut bytes = fs::read(&victim).unwrap();
+            let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else { break };
+            bytes[last * place / 3] ^= 1;
+            fs::write(&victim, bytes).unwrap();
+            let Ok(store) = EmbeddedStore::open(damaged.path(), Options::default()) else { continue };
+            let name = format!("{}, {place} thirds in", victim.display());
+            assert!((KEYS - 1..=KEYS).contains(&store.revision()), "{name}: {}", store.revision());
+            for count in 0..store.revision() {
+                let entry = store.get(&format!("/d/{count}"), At::Now).await.unwrap().value.expect(&name);
+                assert!(entry.value.iter().all(|byte| *byte == count as u8), "{name}: {count}");
+            }
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overwriting_does_not_fill_the_disk() {
     let options = Options { history_commits: 1000, ..Options::default() };

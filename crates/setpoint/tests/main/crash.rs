@@ -31,6 +31,7 @@ use crate::SETPOINT;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 6;
 const WATCHERS: usize = 4;
+const KILLS: u32 = 60;
 
 /// How long one of the clients may take to finish once the server stays up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,6 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_loses_nothing() -> Result<()> {
     let mut random = SmallRng::seed_from_u64(proof::seed());
+    for _ in 0..proof::extent(1, 10) {
+        kill_one_server(&mut random).await?;
+    }
+    Ok(())
+}
+
+async fn kill_one_server(random: &mut SmallRng) -> Result<()> {
     let mut server = Server::start(SETPOINT).await?;
     let address = Address::new(server.kubeconfig()?);
     counter::create(&mut server.client()?).await?;
@@ -51,11 +59,12 @@ async fn a_killed_server_loses_nothing() -> Result<()> {
     for _ in 0..WATCHERS {
         watchers.spawn(Watcher::new(start, address.clone()).run());
     }
-    kill_again_and_again(&mut server, &address, &mut random).await?;
+    kill_again_and_again(&mut server, &address, random).await?;
 
     address.finish();
     let (stories, increments) = finish_writers(writers).await?;
     let end = content::create(&mut server.client()?, content::END, 0).await?;
+    // One more reads everything again, from before the first kill.
     watchers.spawn(Watcher::new(start, address.clone()).run());
     let log = finish_watchers(watchers, end).await?;
     let (_, after) = list(&mut server.client()?).await?;
@@ -66,7 +75,7 @@ async fn a_killed_server_loses_nothing() -> Result<()> {
 
 /// Returns with a server that runs.
 async fn kill_again_and_again(server: &mut Server, address: &Address, random: &mut SmallRng) -> Result<()> {
-    let mut kills = proof::extent(60, 600);
+    let mut kills = KILLS;
     while kills > 0 {
         // The moment is the point here: anything from the first requests after a start to a server in full swing.
         tokio::time::sleep(Duration::from_millis(random.random_range(1..250))).await;

@@ -4,7 +4,9 @@
 //! emptier is woken by the deletion, by every object that goes out of such a namespace, and, for one that somebody
 //! else's finalizers keep, by a slow timer.
 
-use std::collections::HashSet;
+mod conditions;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +15,19 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
+use tokio::task::{Id, JoinSet};
 use uuid::Uuid;
 
+use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Propagation};
 use crate::registry::{Resource, text_at};
 use crate::server::Shared;
+use crate::verbs::{self, Deleted};
 use crate::write::{self, Stamp};
-use crate::{deletion, verbs};
+
+use self::conditions::Remaining;
 
 /// The namespaces that every cluster has.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -37,7 +43,7 @@ pub struct Namespaces {
     wake: mpsc::UnboundedSender<String>,
 }
 
-/// Empties namespaces, one at a time.
+/// Empties namespaces.
 #[derive(Debug)]
 pub struct Emptier {
     woken: mpsc::UnboundedReceiver<String>,
@@ -97,6 +103,16 @@ impl Namespaces {
         self.send(namespace);
     }
 
+    /// Takes note of whether a namespace still has to be emptied.
+    fn set_terminating(&self, namespace: &str, terminating: bool) {
+        let mut namespaces = self.terminating.lock();
+        if terminating {
+            namespaces.insert(namespace.to_owned());
+        } else {
+            namespaces.remove(namespace);
+        }
+    }
+
     /// Tells the emptier that an object is gone, if it waits for that.
     pub fn object_removed(&self, namespace: &str) {
         if self.terminating.lock().contains(namespace) {
@@ -118,7 +134,7 @@ enum State {
 }
 
 async fn state(server: &Shared, namespace: &str) -> Result<State> {
-    let key = format!("/core/namespaces/{namespace}");
+    let key = server.registry.built_in("", "v1", "namespaces").key(None, namespace);
     Ok(match server.store.get(&key, At::Now).await?.value {
         None => State::Missing,
         Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
@@ -127,10 +143,15 @@ async fn state(server: &Shared, namespace: &str) -> Result<State> {
 }
 
 impl Emptier {
+    /// Empties namespaces side by side, but no namespace twice at once.
     pub async fn run(mut self, server: Arc<Shared>) {
         let mut stopping = server.stopping();
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Each in a task of its own: one that breaks an invariant ends alone.
+        let mut work = JoinSet::new();
+        let mut busy: HashMap<Id, String> = HashMap::new();
+        let mut again = HashSet::new();
         loop {
             let due: HashSet<String> = tokio::select! {
                 Some(first) = self.woken.recv() => {
@@ -140,19 +161,32 @@ impl Emptier {
                     }
                     due
                 }
+                Some(ended) = work.join_next_with_id() => {
+                    let (id, gone) = match ended {
+                        Ok((id, gone)) => (id, gone),
+                        // The panic has been logged; the sweep tries again.
+                        Err(error) => (error.id(), false),
+                    };
+                    let namespace = busy.remove(&id).unwrap_or_default();
+                    server.namespaces.set_terminating(&namespace, !gone);
+                    again.take(&namespace).into_iter().collect()
+                }
                 _ = sweep.tick() => server.namespaces.terminating.lock().clone(),
                 _ = stopping.wait_for(|stopping| *stopping) => return,
             };
             for namespace in due {
-                match empty(&server, &namespace).await {
-                    Ok(true) => {
-                        server.namespaces.terminating.lock().remove(&namespace);
-                    }
-                    Ok(false) => {}
-                    Err(failure) => {
-                        tracing::warn!(%namespace, ?failure, "a namespace could not be emptied; it is tried again")
-                    }
+                if busy.values().any(|busy| *busy == namespace) {
+                    again.insert(namespace);
+                    continue;
                 }
+                let (server, name) = (server.clone(), namespace.clone());
+                let task = work.spawn(async move {
+                    empty(&server, &name).await.unwrap_or_else(|failure| {
+                        tracing::warn!(namespace = %name, ?failure, "a namespace could not be emptied yet");
+                        false
+                    })
+                });
+                busy.insert(task.id(), namespace);
             }
         }
     }
@@ -165,20 +199,20 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
     }
     let mut remaining = Vec::new();
     let resources = server.registry.resources().filter(|r| r.namespaced && r.stored_in.is_none());
-    for resource in resources {
+    for resource in resources.cloned().collect::<Vec<_>>() {
         if server.store.count(&resource.directory(Some(namespace))) == 0 {
             continue;
         }
-        let kept = empty_of(server, resource, namespace).await?;
+        let kept = empty_of(server, &resource, namespace).await?;
         if !kept.is_empty() {
-            remaining.push((resource.clone(), kept));
+            remaining.push(Remaining { resource: resource.group_resource(), finalizers: kept });
         }
     }
     finish(server, namespace, &remaining).await
 }
 
 /// Deletes all objects of one kind. Returns the finalizers that keep some of them, one entry for each object kept.
-async fn empty_of(server: &Shared, resource: &Arc<Resource>, namespace: &str) -> Result<Vec<Vec<String>>> {
+async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Result<Vec<Vec<String>>> {
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(Some(namespace));
     let mut after: Option<String> = None;
@@ -186,15 +220,12 @@ async fn empty_of(server: &Shared, resource: &Arc<Resource>, namespace: &str) ->
     loop {
         let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
         let page = server.store.range(range).await?;
-        for entry in &page.entries {
-            let name = entry.key.strip_prefix(scope.as_str()).unwrap_or_default();
-            match verbs::delete_object(server, resource, Some(namespace), name, &options, Timestamp::now()).await {
-                Ok(verbs::Deleted::Gone { .. }) => {}
-                Ok(verbs::Deleted::Going(object)) => kept.push(finalizers(&object)),
-                Err(failure) if failure.code == http::StatusCode::NOT_FOUND => {}
-                Err(failure) => return Err(failure),
-            }
-        }
+        let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
+        let deleted = verbs::delete_all(server, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+        kept.extend(deleted.iter().filter_map(|deleted| match deleted {
+            Deleted::Gone { .. } => None,
+            Deleted::Going(object) => Some(finalizers(object)),
+        }));
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),
             _ => return Ok(kept),
@@ -209,13 +240,13 @@ fn finalizers(object: &Stored) -> Vec<String> {
 }
 
 /// Removes an empty namespace; says in the status of any other what keeps it. Whether the namespace is gone.
-async fn finish(server: &Shared, namespace: &str, remaining: &[(Arc<Resource>, Vec<Vec<String>>)]) -> Result<bool> {
+async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Result<bool> {
     let resource = server.registry.built_in("", "v1", "namespaces");
     let key = resource.key(None, namespace);
     let Some(entry) = server.store.get(&key, At::Now).await?.value else { return Ok(remaining.is_empty()) };
     let old = resource.value(&Stored::from(&entry));
     let mut new = old.clone();
-    set_conditions(&mut new, remaining, Timestamp::now());
+    conditions::set(&mut new, remaining, Timestamp::now());
     if remaining.is_empty()
         && let Some(spec) = new["spec"].as_object_mut()
     {
@@ -233,67 +264,5 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[(Arc<Resource>, V
             Ok(false)
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// What keeps a namespace, as conditions in its status.
-fn set_conditions(namespace: &mut Value, remaining: &[(Arc<Resource>, Vec<Vec<String>>)], now: Timestamp) {
-    let count = |kept: &[Vec<String>]| format!("{} resource instances", kept.len());
-    let content: Vec<String> =
-        remaining.iter().map(|(resource, kept)| format!("{}. has {}", qualified(resource), count(kept))).collect();
-    let mut holders = std::collections::BTreeMap::<&str, usize>::new();
-    for finalizer in remaining.iter().flat_map(|(_, kept)| kept.iter().flatten()) {
-        *holders.entry(finalizer).or_default() += 1;
-    }
-    let held: Vec<String> =
-        holders.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
-    let rows = [
-        (
-            "NamespaceContentRemaining",
-            !content.is_empty(),
-            ("SomeResourcesRemain", format!("Some resources are remaining: {}", content.join(", "))),
-            ("ContentRemoved", "All content successfully removed"),
-        ),
-        (
-            "NamespaceFinalizersRemaining",
-            !held.is_empty(),
-            (
-                "SomeFinalizersRemain",
-                format!("Some content in the namespace has finalizers remaining: {}", held.join(", ")),
-            ),
-            ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-        ),
-    ];
-    for (kind, is, (reason, message), (good_reason, good_message)) in rows {
-        let (status, reason, message) =
-            if is { ("True", reason, message) } else { ("False", good_reason, good_message.to_owned()) };
-        set_condition(namespace, kind, status, reason, &message, now);
-    }
-}
-
-fn qualified(resource: &Resource) -> String {
-    if resource.group.is_empty() {
-        resource.plural.to_string()
-    } else {
-        format!("{}.{}", resource.plural, resource.group)
-    }
-}
-
-/// `lastTransitionTime` moves only when the status does.
-fn set_condition(namespace: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
-    if !namespace["status"]["conditions"].is_array() {
-        namespace["status"]["conditions"] = json!([]);
-    }
-    let Some(conditions) = namespace["status"]["conditions"].as_array_mut() else { return };
-    let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let since = match found {
-        Some(index) if conditions[index]["status"] == status => conditions[index]["lastTransitionTime"].clone(),
-        _ => deletion::seconds(now).into(),
-    };
-    let condition =
-        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
-    match found {
-        Some(index) => conditions[index] = condition,
-        None => conditions.push(condition),
     }
 }
