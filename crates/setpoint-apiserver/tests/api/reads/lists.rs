@@ -55,7 +55,9 @@ async fn yaml_says_what_json_says() {
 #[tokio::test]
 async fn a_table_has_a_row_for_each_object_and_a_cell_for_each_column() {
     let api = with_two().await;
-    for (include, kind) in [("", "PartialObjectMetadata"), ("Metadata", "PartialObjectMetadata"), ("Object", "ConfigMap")] {
+    for (include, kind) in
+        [("", "PartialObjectMetadata"), ("Metadata", "PartialObjectMetadata"), ("Object", "ConfigMap")]
+    {
         let table = api.get(format!("{CONFIG_MAPS}?includeObject={include}")).accept(TABLE).await.expect(200);
         assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
         let columns: Vec<&Value> =

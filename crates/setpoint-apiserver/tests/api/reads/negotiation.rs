@@ -64,14 +64,49 @@ async fn a_body_is_json_or_yaml() {
     assert_eq!(api.names(CONFIG_MAPS).await, ["charset", "json", "yaml"]);
 }
 
+/// A message's field that is itself text, bytes or a message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(content.len()).expect("a test's field is short");
+    [&[number << 3 | 2, length], content].concat()
+}
+
+/// An object in protobuf, in the envelope that Kubernetes' clients put around it.
+fn enveloped(kind: &str, object: &[u8]) -> Vec<u8> {
+    let type_meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
+}
+
 #[tokio::test]
-async fn protobuf_is_refused_by_name() {
+async fn a_protobuf_body_is_read_as_its_json_would_be() {
     let api = Api::new().await;
-    let body: &[u8] = b"k8s\0\x0a\x0d\x0a\x02v1\x12\x07Unknown";
-    let answer = api.send(Method::POST, CONFIG_MAPS).body("application/vnd.kubernetes.protobuf", body).await;
-    assert_eq!(answer.status, 415, "{}", answer.text());
-    let patch = api.send(Method::PATCH, format!("{CONFIG_MAPS}/a")).body("application/apply-patch+cbor", body).await;
-    patch.refused(415, "UnsupportedMediaType", &[]);
+    let send = |body: Vec<u8>| api.send(Method::POST, CONFIG_MAPS).body("application/vnd.kubernetes.protobuf", body);
+    let metadata = field(1, &field(1, b"a"));
+    let data = field(2, &[field(1, b"colour"), field(2, b"green")].concat());
+    let created = send(enveloped("ConfigMap", &[metadata.clone(), data].concat())).await.expect(201);
+    assert_eq!((&created["metadata"]["name"], &created["data"]), (&json!("a"), &json!({"colour": "green"})));
+
+    let rows = [
+        ("nothing", Vec::new()),
+        ("no envelope", metadata.clone()),
+        ("another kind", enveloped("Secret", &metadata)),
+        ("an envelope cut short", enveloped("ConfigMap", &metadata)[..12].to_vec()),
+        ("an object cut short", enveloped("ConfigMap", &metadata[..2])),
+    ];
+    for (row, body) in rows {
+        let answer = send(body).await;
+        assert!((400..500).contains(&answer.status), "{row}: {} {}", answer.status, answer.text());
+    }
+    assert_eq!(api.names(CONFIG_MAPS).await, ["a"]);
+}
+
+#[tokio::test]
+async fn a_patch_is_never_binary() {
+    let api = Api::new().await;
+    api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
+    for media_type in ["application/vnd.kubernetes.protobuf", "application/apply-patch+cbor"] {
+        let patch = api.send(Method::PATCH, format!("{CONFIG_MAPS}/a")).body(media_type, enveloped("ConfigMap", b""));
+        patch.await.refused(415, "UnsupportedMediaType", &[]);
+    }
 }
 
 #[tokio::test]

@@ -62,7 +62,10 @@ async fn all_pages_are_of_one_moment_whatever_is_written_meanwhile() {
     let writer = api.clone();
     let pages = pages(&api, "limit=2", async |page| {
         writer.post(CONFIG_MAPS, config_map(&format!("m{page:03}-new"))).await.expect(201);
-        writer.merge_patch(format!("{CONFIG_MAPS}/m008"), json!({"data": {"colour": page.to_string()}})).await.expect(200);
+        writer
+            .merge_patch(format!("{CONFIG_MAPS}/m008"), json!({"data": {"colour": page.to_string()}}))
+            .await
+            .expect(200);
         writer.delete(format!("{CONFIG_MAPS}/m{:03}", 8 - page)).await.expect(200);
     })
     .await;

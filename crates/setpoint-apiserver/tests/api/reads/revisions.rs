@@ -98,7 +98,12 @@ async fn revisions_and_their_matches_are_checked() {
         ("a word", "resourceVersion=soon", 400, "soon"),
         ("below nothing", "resourceVersion=-1", 400, "-1"),
         ("a match of nothing", "resourceVersionMatch=Exact", 422, "unless resourceVersion is provided"),
-        ("exactly anything", "resourceVersion=0&resourceVersionMatch=Exact", 422, "forbidden for resourceVersion \"0\""),
+        (
+            "exactly anything",
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            422,
+            "forbidden for resourceVersion \"0\"",
+        ),
         ("an unknown match", "resourceVersion=1&resourceVersionMatch=Roughly", 422, "Roughly"),
         ("what only a watch has", "sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
     ];

@@ -95,23 +95,45 @@ async fn a_body_too_large_is_refused_unread() {
     assert!(api.names(CONFIG_MAPS).await.is_empty());
 }
 
+/// Deeper than Kubernetes reads.
+const DEPTH: usize = 100_000;
+
 #[tokio::test]
 async fn a_body_too_deep_is_refused() {
     let api = Api::new().await;
     api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
-    let depth = 100_000;
-    let json = format!(r#"{{"metadata":{{"name":"b"}},"x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-    let yaml = format!("metadata: {{name: b}}\nx: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+    let (open, close) = ("{\"f\":".repeat(DEPTH), "}".repeat(DEPTH));
+    let json = format!(r#"{{"metadata":{{"name":"b","managedFields":[{{"fieldsV1":{open}1{close}}}]}}}}"#);
+    let path = format!("{CONFIG_MAPS}/a");
     let rows = [
-        (Method::POST, CONFIG_MAPS.to_owned(), "application/json", json.clone()),
-        (Method::POST, CONFIG_MAPS.to_owned(), "application/yaml", yaml),
-        (Method::PATCH, format!("{CONFIG_MAPS}/a"), "application/merge-patch+json", json.clone()),
-        (Method::PATCH, format!("{CONFIG_MAPS}/a"), "application/strategic-merge-patch+json", json.clone()),
-        (Method::PATCH, format!("{CONFIG_MAPS}/a"), "application/json-patch+json", json.clone()),
-        (Method::DELETE, format!("{CONFIG_MAPS}/a"), "application/json", json),
+        (Method::POST, CONFIG_MAPS, "application/json"),
+        (Method::POST, CONFIG_MAPS, "application/yaml"),
+        (Method::PATCH, &path, "application/merge-patch+json"),
+        (Method::PATCH, &path, "application/strategic-merge-patch+json"),
+        (Method::PATCH, &path, "application/json-patch+json"),
     ];
-    for (method, path, media_type, body) in rows {
-        let answer = api.send(method.clone(), path).body(media_type, body).await;
+    for (method, path, media_type) in rows {
+        let answer = api.send(method.clone(), path).body(media_type, json.clone()).await;
+        assert!((400..500).contains(&answer.status), "{method} {media_type}: {}", answer.text());
+    }
+    assert_eq!(api.names(CONFIG_MAPS).await, ["a"]);
+}
+
+#[tokio::test]
+async fn depth_counts_in_fields_that_nobody_knows_too() {
+    let api = Api::new().await;
+    api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
+    let (open, close) = ("[".repeat(DEPTH), "]".repeat(DEPTH));
+    let json = format!(r#"{{"metadata":{{"name":"b"}},"x":{open}{close}}}"#);
+    let path = format!("{CONFIG_MAPS}/a");
+    let rows = [
+        (Method::POST, CONFIG_MAPS, "application/json"),
+        (Method::POST, CONFIG_MAPS, "application/yaml"),
+        (Method::PUT, &path, "application/json"),
+        (Method::DELETE, &path, "application/json"),
+    ];
+    for (method, path, media_type) in rows {
+        let answer = api.send(method.clone(), path).body(media_type, json.clone()).await;
         assert!((400..500).contains(&answer.status), "{method} {media_type}: {}", answer.text());
     }
     assert_eq!(api.names(CONFIG_MAPS).await, ["a"]);

@@ -33,7 +33,10 @@ async fn resources_are_described_as_kubectl_needs_them() {
     let core = api.get("/api/v1").await.expect(200);
     assert_eq!((&core["kind"], &core["groupVersion"]), (&json!("APIResourceList"), &json!("v1")));
     let pods = with(&core["resources"], "name", "pods");
-    assert_eq!((&pods["kind"], &pods["singularName"], &pods["namespaced"]), (&json!("Pod"), &json!("pod"), &json!(true)));
+    assert_eq!(
+        (&pods["kind"], &pods["singularName"], &pods["namespaced"]),
+        (&json!("Pod"), &json!("pod"), &json!(true))
+    );
     assert_eq!((&pods["shortNames"], &pods["categories"]), (&json!(["po"]), &json!(["all"])));
     let verbs: BTreeSet<&str> = pods["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -62,7 +65,9 @@ async fn everything_is_found_in_two_requests_by_who_asks_for_it() {
         assert_eq!(list["kind"], "APIGroupDiscoveryList");
         let found = resource(&list, group, plural);
         assert_eq!((&found["responseKind"]["kind"], &found["scope"]), (&json!(kind), &json!("Namespaced")));
-        assert!(found["subresources"].as_array().is_some_and(|all| all.iter().any(|one| one["subresource"] == "status")));
+        assert!(
+            found["subresources"].as_array().is_some_and(|all| all.iter().any(|one| one["subresource"] == "status"))
+        );
     }
 }
 

@@ -9,7 +9,8 @@ use crate::objects::*;
 #[tokio::test]
 async fn a_path_outside_the_api_is_a_page_that_is_not_found() {
     let api = Api::new().await;
-    for path in ["/nowhere", "/apis/none.example.com/v1", "/apis/none.example.com/v1/namespaces/default/things", "/ap"] {
+    for path in ["/nowhere", "/apis/none.example.com/v1", "/apis/none.example.com/v1/namespaces/default/things", "/ap"]
+    {
         let answer = api.get(path).await.expect(404);
         assert_eq!(answer.text(), "404 page not found\n", "{path}");
         assert!(answer.header("content-type").starts_with("text/plain"), "{path}");

@@ -26,7 +26,10 @@ async fn a_watch_from_a_forgotten_revision_is_told_so_in_the_stream() {
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["type"], "ERROR");
     let status = &events[0]["object"];
-    assert_eq!((&status["kind"], &status["code"], &status["reason"]), (&json!("Status"), &json!(410), &json!("Expired")));
+    assert_eq!(
+        (&status["kind"], &status["code"], &status["reason"]),
+        (&json!("Status"), &json!(410), &json!("Expired"))
+    );
     assert!(status["message"].as_str().unwrap_or_default().contains("too old resource version"), "{status}");
 }
 

@@ -87,10 +87,8 @@ async fn one_object_can_be_watched_by_name() {
     let api = Api::new().await;
     let start = api.store.revision();
     let selector = escaped("metadata.name=b");
-    let mut by_field = api
-        .get(format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}&fieldSelector={selector}"))
-        .watch()
-        .await;
+    let mut by_field =
+        api.get(format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}&fieldSelector={selector}")).watch().await;
     let mut by_path = api.get(format!("{CONFIG_MAPS}/b?watch=1&resourceVersion={start}")).watch().await;
     for name in ["a", "b", "ba"] {
         api.post(CONFIG_MAPS, config_map(name)).await.expect(201);

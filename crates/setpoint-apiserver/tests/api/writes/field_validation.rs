@@ -11,12 +11,7 @@ const TWICE: &str = r#"{"metadata":{"name":"a"},"data":{"k":"first","k":"second"
 #[tokio::test]
 async fn unknown_fields_are_refused_told_or_passed_over_as_asked() {
     let api = Api::new().await;
-    let rows = [
-        ("Strict", 400, 0),
-        ("Warn", 201, 1),
-        ("Ignore", 201, 0),
-        ("", 201, 1),
-    ];
+    let rows = [("Strict", 400, 0), ("Warn", 201, 1), ("Ignore", 201, 0), ("", 201, 1)];
     for (mode, status, warnings) in rows {
         let mut object = config_map(&format!("a{}", mode.to_lowercase()));
         object["extra"] = 1.into();

@@ -65,7 +65,8 @@ async fn a_strategic_patch_can_delete_and_replace() {
     let api = Api::new().await;
     let path = format!("{DEPLOYMENTS}/web");
     api.post(DEPLOYMENTS, deployment("web")).await.expect(201);
-    let add = json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "example.com/side:1"}]}}}});
+    let add =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "example.com/side:1"}]}}}});
     api.strategic_patch(&path, add).await.expect(200);
     let gone = json!([{"name": "main", "$patch": "delete"}]);
     let patched = api.strategic_patch(&path, json!({"spec": {"template": {"spec": {"containers": gone}}}})).await;
@@ -83,9 +84,7 @@ async fn a_patch_may_insist_on_a_revision() {
     let api = Api::new().await;
     let created = api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
     let path = format!("{CONFIG_MAPS}/a");
-    let insisting = |data: &str| {
-        json!({"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {"colour": data}})
-    };
+    let insisting = |data: &str| json!({"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {"colour": data}});
     api.merge_patch(&path, insisting("red")).await.expect(200);
     api.merge_patch(&path, insisting("blue")).await.refused(409, "Conflict", &["has been modified"]);
 }
@@ -95,13 +94,14 @@ async fn a_patch_cannot_make_an_object_something_else() {
     let api = Api::new().await;
     api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
     let rows = [
-        ("another name", json!({"metadata": {"name": "b"}})),
-        ("another namespace", json!({"metadata": {"namespace": "kube-system"}})),
-        ("another kind", json!({"kind": "Secret"})),
+        ("another name", json!({"metadata": {"name": "b"}}), 400),
+        ("another namespace", json!({"metadata": {"namespace": "kube-system"}}), 400),
+        ("another kind", json!({"kind": "Secret"}), 422),
+        ("another uid", json!({"metadata": {"uid": "1b4e28ba-2fa1-11d2-883f-0016d3cca427"}}), 422),
     ];
-    for (row, patch) in rows {
+    for (row, patch, expected) in rows {
         let answer = api.merge_patch(format!("{CONFIG_MAPS}/a"), patch).await;
-        assert_eq!(answer.status, 400, "{row}: {}", answer.text());
+        assert_eq!(answer.status, expected, "{row}: {}", answer.text());
     }
 }
 
@@ -117,7 +117,7 @@ async fn what_is_no_patch_is_refused() {
         ("an object as a JSON patch", "application/json-patch+json", "{}", 400),
         ("an unknown step", "application/json-patch+json", r#"[{"op":"shake","path":"/data"}]"#, 422),
         ("a path that is not there", "application/json-patch+json", r#"[{"op":"remove","path":"/data/none"}]"#, 422),
-        ("a value of the wrong type", "application/merge-patch+json", r#"{"data":{"colour":1}}"#, 400),
+        ("a value of the wrong type", "application/merge-patch+json", r#"{"data":{"colour":1}}"#, 422),
     ];
     for (row, media_type, body, expected) in rows {
         let answer = api.send(http::Method::PATCH, &path).body(media_type, body).await;
