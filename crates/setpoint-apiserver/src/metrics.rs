@@ -162,7 +162,7 @@ impl Collector for StoreMetrics {
         let unit = Some(&Unit::Seconds);
         let help = "Time a durable transaction took";
         let metric = encoder.encode_descriptor("store_commit_duration", help, unit, MetricType::Histogram)?;
-        encode_histogram(metric, batch_duration_micros, 1e-6)?;
+        encode_histogram(metric, batch_duration_micros, 1e6)?;
         for (name, help, value) in [
             ("store_watches", "Open watches of the store", *watches),
             ("store_keys", "Keys held", *keys),
@@ -174,9 +174,13 @@ impl Collector for StoreMetrics {
     }
 }
 
-/// Writes a histogram of the store's, its values scaled to the unit of the metric.
-fn encode_histogram(mut metric: MetricEncoder<'_>, histogram: &setpoint_store::Histogram, scale: f64) -> fmt::Result {
-    let bounds = histogram.bounds.iter().map(|bound| *bound as f64 * scale).chain([f64::MAX]);
+/// Writes a histogram of the store's, `per_unit` of whose values make one of the metric's unit.
+fn encode_histogram(
+    mut metric: MetricEncoder<'_>,
+    histogram: &setpoint_store::Histogram,
+    per_unit: f64,
+) -> fmt::Result {
+    let bounds = histogram.bounds.iter().map(|bound| *bound as f64 / per_unit).chain([f64::MAX]);
     let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
-    metric.encode_histogram::<NoLabelSet>(histogram.sum as f64 * scale, histogram.count(), &buckets, None)
+    metric.encode_histogram::<NoLabelSet>(histogram.sum as f64 / per_unit, histogram.count(), &buckets, None)
 }
