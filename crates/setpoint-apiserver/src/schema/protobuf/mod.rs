@@ -19,6 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use self::numbers::{Member, Numbers};
+#[cfg(test)]
+pub(super) use self::encoder::encode;
 use self::wire::{Content, Fields, Malformed};
 use super::{DecodeError, Definition, MAX_DEPTH, Schema, Shape, TypeMeta};
 use crate::field::Path;
