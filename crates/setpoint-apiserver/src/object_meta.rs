@@ -7,8 +7,10 @@ use crate::labels;
 use crate::names;
 
 const IMMUTABLE: &str = "field is immutable";
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that has the garbage collector keep an object's dependents.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer that has the garbage collector delete an object's dependents before it.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;

@@ -44,7 +44,8 @@ impl Behaviour for EndpointSlice {
     fn prepare_update(&self, object: &mut Value, old: &Value, _part: Part) {
         let content = ["addressType", "endpoints", "ports"].iter().any(|field| object[*field] != old[*field]);
         let labels = object["metadata"]["labels"] != old["metadata"]["labels"];
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + i64::from(content || labels);
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
+        let generation = generation.saturating_add(i64::from(content || labels));
         defaults::section(object, "metadata")["generation"] = generation.into();
         if object["endpoints"] != old["endpoints"] {
             drop_topology(object);

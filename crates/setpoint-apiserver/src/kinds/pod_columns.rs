@@ -29,7 +29,7 @@ struct Tally<'v> {
 
 impl<'v> Tally<'v> {
     fn count_restarts(&mut self, status: &'v Value) {
-        self.restarts += status["restartCount"].as_i64().unwrap_or(0);
+        self.restarts = self.restarts.saturating_add(status["restartCount"].as_i64().unwrap_or(0));
         let ended = status["lastState"]["terminated"]["finishedAt"].as_str();
         // Times of one form sort as text.
         self.last_restart = self.last_restart.max(ended);
