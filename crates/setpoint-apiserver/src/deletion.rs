@@ -8,7 +8,6 @@ use crate::object_meta::{FOREGROUND, ORPHAN};
 use crate::query::{DeleteOptions, Propagation};
 use crate::registry::{Rules, text_at};
 
-
 /// The longest that an object may go on after its deletion, about 68 years: the time of its end must be one that can be
 /// written.
 const GRACE_PERIOD_MAX_S: i64 = i32::MAX as i64;

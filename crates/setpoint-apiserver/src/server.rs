@@ -189,7 +189,9 @@ impl Server {
             return verbs::watch(&self.0, call).await;
         }
         if matches!(verb, Verb::Get | Verb::List) {
-            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
+            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call))
+                .await
+                .map_err(|_| Failure::timed_out())?;
         }
         // A write goes on when its client goes away: the commit may have happened, and what follows from it must too.
         let shared = self.0.clone();
