@@ -1,0 +1,328 @@
+//! A server over a store in memory, and requests to it that read as sentences.
+
+use std::collections::BTreeSet;
+use std::future::{Future, IntoFuture};
+use std::ops::Index;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WARNING};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use setpoint_apiserver::response::{Body, Response};
+use setpoint_apiserver::{Authenticator, Identity, Server};
+use setpoint_store::{MemoryStore, Options, Store};
+use tower::ServiceExt;
+
+pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+pub const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+pub const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub const TOKEN: &str = "open-sesame";
+
+/// A server of a test's own.
+#[derive(Clone)]
+pub struct Api {
+    pub server: Server,
+    pub store: Arc<dyn Store>,
+}
+
+impl Api {
+    pub async fn new() -> Api {
+        Api::with(Options::default()).await
+    }
+
+    /// A server that remembers no more than this many changes.
+    pub async fn forgetting_after(history_commits: usize) -> Api {
+        Api::with(Options { history_commits, ..Options::default() }).await
+    }
+
+    async fn with(options: Options) -> Api {
+        Api::over(Arc::new(MemoryStore::new(options))).await
+    }
+
+    /// Another server over what this one has stored, as after a restart.
+    pub async fn reopened(&self) -> Api {
+        Api::over(self.store.clone()).await
+    }
+
+    async fn over(store: Arc<dyn Store>) -> Api {
+        let tokens = Authenticator::new([(TOKEN.to_owned(), identity())]);
+        let server = Server::open(store.clone(), tokens).await.expect("a server opens over a store in memory");
+        Api { server, store }
+    }
+
+    pub fn get(&self, path: impl AsRef<str>) -> Sending {
+        self.send(Method::GET, path)
+    }
+
+    pub fn delete(&self, path: impl AsRef<str>) -> Sending {
+        self.send(Method::DELETE, path)
+    }
+
+    /// A deletion that says more, in a `DeleteOptions` without its type.
+    pub fn delete_with(&self, path: impl AsRef<str>, options: Value) -> Sending {
+        self.send(Method::DELETE, path).json(options)
+    }
+
+    pub fn post(&self, path: impl AsRef<str>, object: Value) -> Sending {
+        self.send(Method::POST, path).json(object)
+    }
+
+    pub fn put(&self, path: impl AsRef<str>, object: Value) -> Sending {
+        self.send(Method::PUT, path).json(object)
+    }
+
+    pub fn merge_patch(&self, path: impl AsRef<str>, patch: Value) -> Sending {
+        self.send(Method::PATCH, path).body("application/merge-patch+json", patch.to_string())
+    }
+
+    pub fn json_patch(&self, path: impl AsRef<str>, patch: Value) -> Sending {
+        self.send(Method::PATCH, path).body("application/json-patch+json", patch.to_string())
+    }
+
+    pub fn strategic_patch(&self, path: impl AsRef<str>, patch: Value) -> Sending {
+        self.send(Method::PATCH, path).body("application/strategic-merge-patch+json", patch.to_string())
+    }
+
+    pub fn send(&self, method: Method, path: impl AsRef<str>) -> Sending {
+        let mut request = Request::new(Bytes::new());
+        *request.method_mut() = method;
+        *request.uri_mut() = path.as_ref().parse().expect("a test's path is a path");
+        request.extensions_mut().insert(identity());
+        Sending { server: self.server.clone(), request }
+    }
+
+    /// The names of a collection's objects, in the order of the list.
+    pub async fn names(&self, path: impl AsRef<str>) -> Vec<String> {
+        names(&self.get(path).await.expect(200)["items"])
+    }
+
+    /// Asks until the answer is as wanted.
+    pub async fn eventually(&self, path: impl AsRef<str>, wanted: impl Fn(&Answer) -> bool) -> Answer {
+        let path = path.as_ref();
+        within(path, async {
+            loop {
+                let answer = self.get(path).await;
+                if wanted(&answer) {
+                    return answer;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await
+    }
+}
+
+pub fn identity() -> Identity {
+    Identity { user: "tester".into(), groups: vec!["system:masters".into()] }
+}
+
+/// The result of something that must not take for ever.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+pub fn names(items: &Value) -> Vec<String> {
+    let items = items.as_array().into_iter().flatten();
+    items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A request that is sent by awaiting it.
+pub struct Sending {
+    server: Server,
+    request: Request<Bytes>,
+}
+
+impl Sending {
+    pub fn header(mut self, name: impl http::header::IntoHeaderName, value: &str) -> Sending {
+        self.request.headers_mut().insert(name, value.parse().expect("a test's header is a header"));
+        self
+    }
+
+    pub fn accept(self, media_type: &str) -> Sending {
+        self.header(ACCEPT, media_type)
+    }
+
+    pub fn body(mut self, media_type: &str, body: impl Into<Bytes>) -> Sending {
+        *self.request.body_mut() = body.into();
+        self.header(CONTENT_TYPE, media_type)
+    }
+
+    fn json(self, object: Value) -> Sending {
+        self.body("application/json", object.to_string())
+    }
+
+    /// From somebody the transport does not know.
+    pub fn anonymous(mut self) -> Sending {
+        self.request.extensions_mut().clear();
+        self
+    }
+
+    pub fn version(mut self, version: http::Version) -> Sending {
+        *self.request.version_mut() = version;
+        self
+    }
+
+    pub fn token(self, token: &str) -> Sending {
+        self.anonymous().header(AUTHORIZATION, &format!("Bearer {token}"))
+    }
+
+    async fn response(self) -> Response {
+        let request = self.request.map(Full::new);
+        within("a response", self.server.oneshot(request)).await.unwrap_or_else(|never| match never {})
+    }
+
+    /// Sends a watch, which must be let in.
+    pub async fn watch(self) -> Watch {
+        let response = self.response().await;
+        assert_eq!(response.status(), StatusCode::OK, "the watch is let in");
+        Watch { body: response.into_body(), pending: Vec::new() }
+    }
+}
+
+impl IntoFuture for Sending {
+    type Output = Answer;
+    type IntoFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (parts, body) = self.response().await.into_parts();
+            let body = within("a body", body.collect()).await.unwrap_or_else(|never| match never {}).to_bytes();
+            let object = serde_json::from_slice(&body).unwrap_or_default();
+            Answer { status: parts.status.as_u16(), headers: parts.headers, body, object }
+        })
+    }
+}
+
+/// What came back. Its JSON is reached by indexing.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// `null` if the body is not JSON.
+    pub object: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    /// Expects a `Status` with this code and reason whose message contains every one of these words.
+    #[track_caller]
+    pub fn refused(self, status: u16, reason: &str, words: &[&str]) -> Answer {
+        let answer = self.expect(status);
+        assert_eq!((&answer["kind"], &answer["code"]), (&"Status".into(), &status.into()), "{}", answer.text());
+        assert_eq!(answer["reason"], reason, "{}", answer.text());
+        for word in words {
+            assert!(answer.message().contains(word), "{word:?} is not in {:?}", answer.message());
+        }
+        answer
+    }
+
+    pub fn message(&self) -> &str {
+        self["message"].as_str().unwrap_or_default()
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap_or("(not text)")
+    }
+
+    /// The answer's `metadata.resourceVersion`.
+    pub fn revision(&self) -> u64 {
+        revision(&self.object)
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub fn warnings(&self) -> Vec<&str> {
+        self.headers.get_all(WARNING).iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
+    /// The fields that a refusal names.
+    pub fn fields(&self) -> BTreeSet<&str> {
+        let causes = self["details"]["causes"].as_array().into_iter().flatten();
+        causes.filter_map(|cause| cause["field"].as_str()).collect()
+    }
+}
+
+impl Index<&str> for Answer {
+    type Output = Value;
+
+    fn index(&self, field: &str) -> &Value {
+        &self.object[field]
+    }
+}
+
+pub fn revision(object: &Value) -> u64 {
+    let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is a resourceVersion"))
+}
+
+/// The lines of a watch, as they come.
+pub struct Watch {
+    body: Body,
+    pending: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; `None` when the watch is over.
+    pub async fn next(&mut self) -> Option<Value> {
+        within("the next event", async {
+            loop {
+                if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.pending.drain(..=end).collect();
+                    return Some(serde_json::from_slice(&line).expect("every line of a watch is JSON"));
+                }
+                let frame = self.body.frame().await?.unwrap_or_else(|never| match never {});
+                self.pending.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+        })
+        .await
+    }
+
+    pub async fn event(&mut self) -> Value {
+        self.next().await.expect("the watch goes on")
+    }
+
+    /// The next events, as `TYPE name`.
+    pub async fn told(&mut self, count: usize) -> Vec<String> {
+        let mut told = Vec::new();
+        for _ in 0..count {
+            told.push(tell(&self.event().await));
+        }
+        told
+    }
+
+    /// Everything until the watch ends.
+    pub async fn rest(mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+/// An event as `TYPE name`.
+pub fn tell(event: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    format!("{} {}", word(&event["type"]), word(&event["object"]["metadata"]["name"]))
+}
+
+/// A path's query value, with what must be escaped escaped.
+pub fn escaped(value: &str) -> String {
+    percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
