@@ -4,11 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::kind::Behaviour;
+use crate::object_meta::{FOREGROUND, ORPHAN};
 use crate::query::{DeleteOptions, Propagation};
 use crate::registry::{Rules, text_at};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// The longest that an object may go on after its deletion, about 68 years: the time of its end must be one that can be
+/// written.
+const GRACE_PERIOD_MAX_S: i64 = i32::MAX as i64;
 
 /// What is to be done, and the object as the answer shows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,7 @@ pub fn decide(kind: &dyn Behaviour, rules: Rules, object: &Value, options: &Dele
     let mut marked = object.clone();
     set_finalizers(&mut marked, finalizers(object, propagation(rules, options.propagation)));
     let grace = kind.grace_period_seconds(object, options.grace_period_seconds);
+    let grace = grace.map(|seconds| seconds.clamp(0, GRACE_PERIOD_MAX_S));
     let done = match (deletion_timestamp(object), grace) {
         (None, None) => {
             if has_finalizers(&marked) {
@@ -38,8 +41,9 @@ pub fn decide(kind: &dyn Behaviour, rules: Rules, object: &Value, options: &Dele
         (Some(was), Some(grace)) => {
             let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
             if options.grace_period_seconds.is_some() && grace < before {
-                let shorter = was - SignedDuration::from_secs(before - grace);
-                marked["metadata"]["deletionTimestamp"] = seconds(shorter).into();
+                let shorter = SignedDuration::from_secs(before.saturating_sub(grace));
+                let end = was.checked_sub(shorter).unwrap_or(now);
+                marked["metadata"]["deletionTimestamp"] = seconds(end).into();
                 marked["metadata"]["deletionGracePeriodSeconds"] = grace.into();
                 grace == 0
             } else {
@@ -89,7 +93,7 @@ fn mark(object: &mut Value, now: Timestamp, grace: i64) {
     metadata["deletionTimestamp"] = seconds(end).into();
     metadata["deletionGracePeriodSeconds"] = grace.into();
     if let Some(generation) = metadata["generation"].as_i64().filter(|generation| *generation > 0) {
-        metadata["generation"] = (generation + 1).into();
+        metadata["generation"] = generation.saturating_add(1).into();
     }
 }
 
@@ -169,6 +173,52 @@ mod tests {
 
     fn with_policy(policy: Propagation) -> DeleteOptions {
         DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() }
+    }
+
+    type Row = (&'static str, bool, Rules, Value, DeleteOptions, Deletion);
+
+    /// Numbers that lead out of what a time or a count can be.
+    fn extremes() -> [Row; 5] {
+        let longest = json!({"deletionTimestamp": "2098-01-19T03:14:07Z", "deletionGracePeriodSeconds": 2147483647});
+        let forever = json!({"deletionTimestamp": "9999-12-30T22:00:00Z", "deletionGracePeriodSeconds": i64::MAX});
+        [
+            (
+                "grace without end",
+                true,
+                Rules::default(),
+                json!({}),
+                with_grace(i64::MAX),
+                Deletion::Mark(longest.clone()),
+            ),
+            ("grace without end twice", true, Rules::default(), longest, with_grace(i64::MAX), Deletion::Keep),
+            (
+                "an end to grace without end",
+                true,
+                Rules::default(),
+                forever,
+                with_grace(1),
+                Deletion::Mark(json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 1})),
+            ),
+            (
+                "negative grace",
+                true,
+                Rules::default(),
+                json!({}),
+                with_grace(i64::MIN),
+                Deletion::Remove(json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0})),
+            ),
+            (
+                "the last generation there is",
+                false,
+                Rules::default(),
+                json!({"finalizers": ["a/b"], "generation": i64::MAX}),
+                DeleteOptions::default(),
+                Deletion::Mark(json!({
+                    "finalizers": ["a/b"], "generation": i64::MAX,
+                    "deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0,
+                })),
+            ),
+        ]
     }
 
     #[test]
@@ -257,7 +307,7 @@ mod tests {
                 Deletion::Remove(json!({"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0})),
             ),
         ];
-        for (row, graceful, rules, metadata, options, expected) in rows {
+        for (row, graceful, rules, metadata, options, expected) in rows.into_iter().chain(extremes()) {
             let expected = match expected {
                 Deletion::Remove(metadata) => Deletion::Remove(json!({"metadata": metadata})),
                 Deletion::Mark(metadata) => Deletion::Mark(json!({"metadata": metadata})),

@@ -2,6 +2,8 @@
 //!
 //! This is the one place where errors of the domain become HTTP. Domain modules return their own errors.
 
+use std::collections::HashSet;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use setpoint_store as store;
@@ -154,11 +156,11 @@ impl Failure {
 
     pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: Errors) -> Failure {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let mut messages: Vec<String> = Vec::new();
-        for message in errors.iter().map(FieldError::to_string) {
-            if !messages.contains(&message) {
-                messages.push(message);
-            }
+        let mut seen = HashSet::new();
+        let mut messages: Vec<String> =
+            errors.iter().map(FieldError::to_string).filter(|message| seen.insert(message.clone())).collect();
+        if errors.untold() > 0 {
+            messages.push(format!("and {} more", errors.untold()));
         }
         let all = match messages.as_slice() {
             [one] => one.clone(),

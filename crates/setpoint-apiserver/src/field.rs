@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 static NULL: Value = Value::Null;
 
@@ -84,7 +85,7 @@ impl<'v, 'p> Node<'v, 'p> {
     }
 
     /// The elements of a list; none if there is no list.
-    pub fn items<'n>(&'n self) -> impl ExactSizeIterator<Item = Node<'v, 'n>> + Clone {
+    pub fn items<'n>(&'n self) -> impl ExactSizeIterator<Item = Node<'v, 'n>> + DoubleEndedIterator + Clone {
         let items: &'v [Value] = self.value.as_array().map(Vec::as_slice).unwrap_or_default();
         items.iter().enumerate().map(|(index, value)| Node { value, path: self.path.index(index) })
     }
@@ -143,7 +144,6 @@ pub enum Fault {
     TooLong,
     TooMany,
     NotFound,
-    TypeInvalid,
 }
 
 impl Fault {
@@ -158,7 +158,6 @@ impl Fault {
             Fault::TooLong => "FieldValueTooLong",
             Fault::TooMany => "FieldValueTooMany",
             Fault::NotFound => "FieldValueNotFound",
-            Fault::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 }
@@ -178,71 +177,99 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All problems found so far: validation reports everything, not only the first.
+/// How many problems are told, and how long their texts may be together. A body of some megabytes can be wrong in a
+/// million places, and each message may repeat much of it.
+const MAX_TOLD: usize = 1_000;
+const MAX_TOLD_BYTES: usize = 1 << 20;
+
+/// All problems found so far: validation reports everything, not only the first. Problems beyond what anybody reads are
+/// only counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Errors(Vec<FieldError>);
+pub struct Errors {
+    told: Vec<FieldError>,
+    told_bytes: usize,
+    untold: usize,
+}
 
 impl Errors {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
-    pub fn into_vec(self) -> Vec<FieldError> {
-        self.0
+    /// How many problems there are.
+    pub fn len(&self) -> usize {
+        self.told.len() + self.untold
+    }
+
+    /// How many problems there are besides those of [`Errors::iter`].
+    pub fn untold(&self) -> usize {
+        self.untold
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
-        self.0.iter()
+        self.told.iter()
     }
 
     pub fn extend(&mut self, other: Errors) {
-        self.0.extend(other.0);
+        self.untold += other.untold;
+        other.told.into_iter().for_each(|error| self.tell(|| error));
     }
 
     pub fn required(&mut self, path: &Path<'_>, detail: &str) {
-        self.push(Fault::Required, path, with_detail("Required value", detail));
+        self.push(Fault::Required, path, || with_detail("Required value", detail));
     }
 
     /// `value` is shown as JSON; for a field of a Kubernetes type whose zero value is not null, pass that zero value.
-    pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: &str) {
-        self.push(Fault::Invalid, path, with_detail(&format!("Invalid value: {}", value.into()), detail));
+    pub fn invalid(&mut self, path: &Path<'_>, value: impl Serialize, detail: &str) {
+        self.push(Fault::Invalid, path, || with_detail(&format!("Invalid value: {}", shown(value)), detail));
     }
 
-    pub fn unsupported(&mut self, path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) {
-        let list: Vec<String> = supported.iter().map(|s| json!(s).to_string()).collect();
-        let message = format!("Unsupported value: {}: supported values: {}", value.into(), list.join(", "));
-        self.push(Fault::NotSupported, path, message);
+    pub fn unsupported(&mut self, path: &Path<'_>, value: impl Serialize, supported: &[&str]) {
+        self.push(Fault::NotSupported, path, || {
+            let list: Vec<String> = supported.iter().map(shown).collect();
+            format!("Unsupported value: {}: supported values: {}", shown(value), list.join(", "))
+        });
     }
 
-    pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
-        self.push(Fault::Duplicate, path, format!("Duplicate value: {}", value.into()));
+    pub fn duplicate(&mut self, path: &Path<'_>, value: impl Serialize) {
+        self.push(Fault::Duplicate, path, || format!("Duplicate value: {}", shown(value)));
     }
 
     pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
-        self.push(Fault::Forbidden, path, with_detail("Forbidden", detail));
+        self.push(Fault::Forbidden, path, || with_detail("Forbidden", detail));
     }
 
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
-        self.push(Fault::TooLong, path, format!("Too long: may not be more than {max} bytes"));
+        self.push(Fault::TooLong, path, || format!("Too long: may not be more than {max} bytes"));
     }
 
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        self.push(Fault::TooMany, path, format!("Too many: {actual}: must have at most {max} items"));
+        self.push(Fault::TooMany, path, || format!("Too many: {actual}: must have at most {max} items"));
     }
 
-    pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
-        self.push(Fault::NotFound, path, format!("Not found: {}", value.into()));
-    }
-
-    pub fn type_invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: &str) {
-        self.push(Fault::TypeInvalid, path, with_detail(&format!("Invalid value: {}", value.into()), detail));
+    pub fn not_found(&mut self, path: &Path<'_>, value: impl Serialize) {
+        self.push(Fault::NotFound, path, || format!("Not found: {}", shown(value)));
     }
 
     /// For a message that cannot be said with the methods above, such as one that shows an object in the order in which
     /// Kubernetes declares its fields.
-    pub fn push(&mut self, fault: Fault, path: &Path<'_>, message: String) {
-        self.0.push(FieldError { fault, field: path.to_string(), message });
+    pub fn push(&mut self, fault: Fault, path: &Path<'_>, message: impl FnOnce() -> String) {
+        self.tell(|| FieldError { fault, field: path.to_string(), message: message() });
     }
+
+    fn tell(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.told.len() >= MAX_TOLD || self.told_bytes >= MAX_TOLD_BYTES {
+            self.untold += 1;
+            return;
+        }
+        let error = error();
+        self.told_bytes += error.field.len() + error.message.len();
+        self.told.push(error);
+    }
+}
+
+fn shown(value: impl Serialize) -> String {
+    serde_json::to_string(&value).expect("a value that was read as JSON can be written as JSON")
 }
 
 fn with_detail(head: &str, detail: &str) -> String {
@@ -251,6 +278,8 @@ fn with_detail(head: &str, detail: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -265,6 +294,19 @@ mod tests {
         let labels = metadata.field("labels");
         let (key, value) = labels.entries().next().expect("one label");
         assert_eq!((key, value.str(), value.path.to_string().as_str()), ("a/b", "c", "metadata.labels[a/b]"));
+    }
+
+    #[test]
+    fn no_more_is_told_than_anybody_reads() {
+        let rows = [("many", "x".to_owned(), 5_000, 1_000), ("long", "x".repeat(1 << 20), 5, 1)];
+        for (name, value, count, told) in rows {
+            let mut errors = Errors::default();
+            (0..count).for_each(|_| errors.invalid(&Path::of("spec"), &value, ""));
+            assert_eq!((errors.iter().count(), errors.untold()), (told, count - told), "{name}");
+            let mut all = errors.clone();
+            all.extend(errors);
+            assert_eq!((all.iter().count(), all.len()), (told, 2 * count), "{name}");
+        }
     }
 
     #[test]

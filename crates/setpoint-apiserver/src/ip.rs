@@ -38,9 +38,9 @@ pub fn validate_text(text: &str, path: &Path<'_>, errors: &mut Errors) {
 
 /// Checks an IPv6 address that must also be written in the one canonical way.
 pub fn validate_canonical(address: Node<'_, '_>, errors: &mut Errors) {
-    let before = errors.iter().count();
+    let before = errors.len();
     validate(address, errors);
-    if let (true, Some(parsed)) = (errors.iter().count() == before, parse(address.str())) {
+    if let (true, Some(parsed)) = (errors.len() == before, parse(address.str())) {
         let canonical = parsed.to_string();
         if canonical != address.str() {
             let detail = format!("must be in canonical form ({})", json!(canonical));

@@ -1,17 +1,22 @@
 //! What the server counts, in the form Prometheus reads.
 
-use std::sync::atomic::AtomicI64;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use setpoint_store::Statistics;
 
+use crate::registry::Resource;
 use crate::request::Verb;
 use crate::response::{self, Response};
 use crate::server::Shared;
@@ -25,7 +30,6 @@ pub struct Metrics {
     durations: Seconds,
     in_flight: Family<Kind, Gauge>,
     watches: Gauge,
-    commits: Histogram,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,11 +48,6 @@ struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kind {
     request_kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Objects {
-    resource: String,
 }
 
 /// Counts something for as long as it lives.
@@ -79,7 +78,6 @@ impl Default for Metrics {
             durations: Family::new_with_constructor(latency),
             in_flight: Family::default(),
             watches: Gauge::default(),
-            commits: latency(),
         }
     }
 }
@@ -95,11 +93,6 @@ impl Metrics {
     pub fn in_flight(&self, verb: Verb) -> Held {
         let request_kind = if matches!(verb, Verb::Get | Verb::List | Verb::Watch) { "readOnly" } else { "mutating" };
         Held::new(self.in_flight.get_or_create(&Kind { request_kind }).clone())
-    }
-
-    /// Takes note of how long the store took to make a change durable.
-    pub fn committed(&self, took: Duration) {
-        self.commits.observe(took.as_secs_f64());
     }
 
     /// Counts a watch as being open.
@@ -119,47 +112,75 @@ impl Metrics {
         registry.register("apiserver_current_inflight_requests", "Requests being worked on", self.in_flight.clone());
         registry.register("apiserver_longrunning_requests", "Open watches", self.watches.clone());
 
-        let objects: Family<Objects, Gauge> = Family::default();
-        for resource in server.registry.resources().filter(|resource| resource.stored_in.is_none()) {
-            let count = server.store.count(&resource.directory(None));
-            objects
-                .get_or_create(&Objects { resource: resource.group_resource() })
-                .set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        registry.register("apiserver_storage_objects", "Stored objects by resource", objects);
-
-        let statistics = server.store.statistics();
-        let counted = |value: u64| {
-            let counter: Counter = Counter::default();
-            counter.inc_by(value);
-            counter
-        };
-        registry.register_with_unit(
-            "store_commit_duration",
-            "Time until a change was durable",
-            Unit::Seconds,
-            self.commits.clone(),
-        );
-        registry.register("store_commits", "Commits acknowledged", counted(statistics.commits));
-        registry.register(
-            "store_batches",
-            "Durable transactions; commits divided by these is the mean batch size",
-            counted(statistics.batches),
-        );
-        let spent: Counter<f64, std::sync::atomic::AtomicU64> = Counter::default();
-        spent.inc_by(Duration::from_micros(statistics.batch_micros).as_secs_f64());
-        registry.register_with_unit("store_batch", "Time spent in durable transactions", Unit::Seconds, spent);
-        let gauge = |value: u64| {
-            let gauge: Gauge<i64, AtomicI64> = Gauge::default();
-            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-            gauge
-        };
-        registry.register("store_watches", "Open watches of the store", gauge(statistics.watches));
-        registry.register("store_keys", "Keys held", gauge(statistics.keys));
-        registry.register("store_revision", "The newest revision", gauge(server.store.revision()));
-
+        registry.register_collector(Box::new(StoreMetrics::read(server)));
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing to a string cannot fail");
         response::bytes(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
     }
+}
+
+/// What the store says of itself, read when somebody asks.
+#[derive(Debug)]
+struct StoreMetrics {
+    /// How many objects of which resource.
+    objects: Vec<(String, u64)>,
+    revision: u64,
+    statistics: Statistics,
+}
+
+impl StoreMetrics {
+    fn read(server: &Shared) -> StoreMetrics {
+        let resources = server.registry.resources().filter(|resource| resource.stored_in.is_none());
+        let count =
+            |resource: &Arc<Resource>| (resource.group_resource(), server.store.count(&resource.directory(None)));
+        StoreMetrics {
+            objects: resources.map(count).collect(),
+            revision: server.store.revision(),
+            statistics: server.store.statistics(),
+        }
+    }
+}
+
+impl Collector for StoreMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut objects = encoder.encode_descriptor(
+            "apiserver_storage_objects",
+            "Stored objects by resource",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (resource, count) in &self.objects {
+            let labels = [("resource", resource.as_str())];
+            ConstGauge::new(*count).encode(objects.encode_family(&labels)?)?;
+        }
+        let Statistics { commits, batch_commits, batch_duration_micros, watches, keys, .. } = &self.statistics;
+        let total = encoder.encode_descriptor("store_commits", "Commits acknowledged", None, MetricType::Counter)?;
+        ConstCounter::new(*commits).encode(total)?;
+        let sizes = "Commits that share a durable transaction";
+        let metric = encoder.encode_descriptor("store_batch_commits", sizes, None, MetricType::Histogram)?;
+        encode_histogram(metric, batch_commits, 1.0)?;
+        let unit = Some(&Unit::Seconds);
+        let help = "Time a durable transaction took";
+        let metric = encoder.encode_descriptor("store_commit_duration", help, unit, MetricType::Histogram)?;
+        encode_histogram(metric, batch_duration_micros, 1e6)?;
+        for (name, help, value) in [
+            ("store_watches", "Open watches of the store", *watches),
+            ("store_keys", "Keys held", *keys),
+            ("store_revision", "The newest revision", self.revision),
+        ] {
+            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a histogram of the store's, `per_unit` of whose values make one of the metric's unit.
+fn encode_histogram(
+    mut metric: MetricEncoder<'_>,
+    histogram: &setpoint_store::Histogram,
+    per_unit: f64,
+) -> fmt::Result {
+    let bounds = histogram.bounds.iter().map(|bound| *bound as f64 / per_unit).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
+    metric.encode_histogram::<NoLabelSet>(histogram.sum as f64 / per_unit, histogram.count(), &buckets, None)
 }

@@ -1,5 +1,7 @@
 //! The rules of `metadata`, which are the same for every kind but for the grammar of its name.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::field::{Errors, Fault, Node, Path};
@@ -7,8 +9,10 @@ use crate::labels;
 use crate::names;
 
 const IMMUTABLE: &str = "field is immutable";
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that has the garbage collector keep an object's dependents.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer that has the garbage collector delete an object's dependents before it.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
@@ -137,13 +141,14 @@ fn validate_owner_references(references: Node<'_, '_>, errors: &mut Errors) {
             controller = Some(name);
             continue;
         };
-        let shown: Vec<String> = references.items().map(|reference| show_owner(reference.value)).collect();
-        let message = format!(
-            "Invalid value: [{}]: Only one reference can have Controller set to true. Found \"true\" in references for \
-             {first} and {name}",
-            shown.join(",")
-        );
-        errors.push(Fault::Invalid, &references.path, message);
+        errors.push(Fault::Invalid, &references.path, || {
+            let shown: Vec<String> = references.items().map(|reference| show_owner(reference.value)).collect();
+            format!(
+                "Invalid value: [{}]: Only one reference can have Controller set to true. Found \"true\" in references \
+                 for {first} and {name}",
+                shown.join(",")
+            )
+        });
     }
 }
 
@@ -164,9 +169,10 @@ fn validate_owner_reference(reference: Node<'_, '_>, path: &Path<'_>, errors: &m
         }
     }
     if api_version == "v1" && reference.field("kind").str() == "Event" {
-        let shown = show_owner(reference.value);
-        let message = format!("Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner");
-        errors.push(Fault::Invalid, path, message);
+        errors.push(Fault::Invalid, path, || {
+            let shown = show_owner(reference.value);
+            format!("Invalid value: {shown}: /v1, Kind=Event is disallowed from being an owner")
+        });
     }
 }
 
@@ -185,7 +191,7 @@ fn validate_finalizers(finalizers: Node<'_, '_>, errors: &mut Errors) {
     let has = |name: &str| finalizers.items().any(|finalizer| finalizer.str() == name);
     if has(ORPHAN) && has(FOREGROUND) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
-        errors.invalid(&finalizers.path, finalizers.value.clone(), &detail);
+        errors.invalid(&finalizers.path, finalizers.value, &detail);
     }
 }
 
@@ -203,11 +209,9 @@ pub(crate) fn validate_standard_finalizer(name: &str, path: &Path<'_>, errors: &
 }
 
 fn validate_no_new_finalizers(finalizers: Node<'_, '_>, old: &Value, errors: &mut Errors) {
-    let known = old.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut added: Vec<&str> =
-        finalizers.items().filter(|finalizer| !known.contains(finalizer.value)).map(|f| f.str()).collect();
-    added.sort_unstable();
-    added.dedup();
+    let known: BTreeSet<&str> = old.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let now: BTreeSet<&str> = finalizers.items().map(|finalizer| finalizer.str()).collect();
+    let added: Vec<&str> = now.difference(&known).copied().collect();
     if !added.is_empty() {
         let shown: Vec<String> = added.iter().map(|name| json!(name).to_string()).collect();
         let detail = format!(

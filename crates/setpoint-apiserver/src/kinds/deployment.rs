@@ -136,7 +136,7 @@ fn validate_strategy(strategy: Node<'_, '_>, errors: &mut Errors) {
         }
         "Recreate" => {}
         "RollingUpdate" => validate_rolling_update(rolling, errors),
-        _ => errors.unsupported(&strategy.path, strategy.value.clone(), &["Recreate", "RollingUpdate"]),
+        _ => errors.unsupported(&strategy.path, strategy.value, &["Recreate", "RollingUpdate"]),
     }
 }
 
@@ -146,10 +146,10 @@ fn validate_rolling_update(rolling: Node<'_, '_>, errors: &mut Errors) {
         validate_share(share, errors);
     }
     if amount(unavailable) == 0 && amount(surge) == 0 {
-        errors.invalid(&unavailable.path, unavailable.value.clone(), "may not be 0 when `maxSurge` is 0");
+        errors.invalid(&unavailable.path, unavailable.value, "may not be 0 when `maxSurge` is 0");
     }
     if unavailable.value.is_string() && names::percent(unavailable.str()).is_empty() && amount(unavailable) > 100 {
-        errors.invalid(&unavailable.path, unavailable.value.clone(), "must not be greater than 100%");
+        errors.invalid(&unavailable.path, unavailable.value, "must not be greater than 100%");
     }
 }
 

@@ -1,5 +1,7 @@
 //! EndpointSlices: some of the addresses behind a Service, all of one family.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -44,7 +46,8 @@ impl Behaviour for EndpointSlice {
     fn prepare_update(&self, object: &mut Value, old: &Value, _part: Part) {
         let content = ["addressType", "endpoints", "ports"].iter().any(|field| object[*field] != old[*field]);
         let labels = object["metadata"]["labels"] != old["metadata"]["labels"];
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + i64::from(content || labels);
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
+        let generation = generation.saturating_add(i64::from(content || labels));
         defaults::section(object, "metadata")["generation"] = generation.into();
         if object["endpoints"] != old["endpoints"] {
             drop_topology(object);
@@ -131,7 +134,7 @@ fn validate_shape(object: Node<'_, '_>, errors: &mut Errors) {
     if ports.len() > PORTS_MAX {
         return errors.too_many(&ports.path, ports.len(), PORTS_MAX);
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for port in ports.items() {
         let name = port.field("name");
         if !name.str().is_empty() {
@@ -216,7 +219,7 @@ fn validate_hints(hints: Node<'_, '_>, rule: fn(&str) -> Vec<String>, errors: &m
     if hints.len() > HINTS_MAX {
         return errors.too_many(&hints.path, hints.len(), HINTS_MAX);
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for hint in hints.items() {
         let name = hint.field("name");
         unique(name, &mut seen, errors);
@@ -224,11 +227,9 @@ fn validate_hints(hints: Node<'_, '_>, rule: fn(&str) -> Vec<String>, errors: &m
     }
 }
 
-fn unique<'v>(name: Node<'v, '_>, seen: &mut Vec<&'v str>, errors: &mut Errors) {
-    if seen.contains(&name.str()) {
+fn unique<'v>(name: Node<'v, '_>, seen: &mut HashSet<&'v str>, errors: &mut Errors) {
+    if !seen.insert(name.str()) {
         errors.duplicate(&name.path, name.str());
-    } else {
-        seen.push(name.str());
     }
 }
 

@@ -123,36 +123,45 @@ pub(super) fn report(text: Node<'_, '_>, rule: fn(&str) -> Vec<String>, errors: 
     }
 }
 
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// The ready addresses with each of their ports.
 fn addresses(object: &Value) -> String {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let subsets = list(&object["subsets"]);
     if subsets.is_empty() {
         return columns::NONE.to_owned();
     }
-    let mut shown = Vec::new();
-    for subset in &subsets {
-        let addresses = list(&subset["addresses"]);
+    // Each address is listed with each port: the two lists together are short, all their pairs may not be.
+    let (mut shown, mut count) = (Vec::new(), 0);
+    for subset in subsets {
+        let (addresses, ports) = (list(&subset["addresses"]), list(&subset["ports"]));
+        count += addresses.len() * ports.len().max(1);
         let ips = addresses.iter().map(|address| address["ip"].as_str().unwrap_or_default());
-        let ports = list(&subset["ports"]);
         if ports.is_empty() {
-            shown.extend(ips.clone().map(str::to_owned));
+            shown.extend(ips.clone().take(SHOWN).map(str::to_owned));
         }
-        for port in ports {
-            shown.extend(ips.clone().map(|ip| match ip.contains(':') {
+        for port in ports.iter().take(SHOWN) {
+            shown.extend(ips.clone().take(SHOWN).map(|ip| match ip.contains(':') {
                 true => format!("[{ip}]:{}", port["port"]),
                 false => format!("{ip}:{}", port["port"]),
             }));
         }
     }
-    first_few(&shown)
+    shown.truncate(SHOWN);
+    few_of(&shown, count)
 }
 
 /// The first of a list, and how many more there are.
 pub(super) fn first_few(list: &[String]) -> String {
-    match list.split_at_checked(SHOWN) {
-        Some((first, rest)) if !rest.is_empty() => format!("{} + {} more...", first.join(","), rest.len()),
-        _ => list.join(","),
+    few_of(&list[..list.len().min(SHOWN)], list.len())
+}
+
+fn few_of(first: &[String], count: usize) -> String {
+    match count - first.len() {
+        0 => first.join(","),
+        more => format!("{} + {more} more...", first.join(",")),
     }
 }
 
@@ -214,6 +223,13 @@ mod tests {
             (
                 json!({"subsets": [{"addresses": ips(&["a", "b"]), "ports": [{"port": 1}, {"port": 2}]}]}),
                 "a:1,b:1,a:2 + 1 more...",
+            ),
+            (
+                json!({"subsets": [
+                    {"addresses": ips(&["a"; 1_000]), "ports": vec![json!({"port": 1}); 1_000]},
+                    {"addresses": ips(&["b"])},
+                ]}),
+                "a:1,a:1,a:1 + 999998 more...",
             ),
         ];
         for (object, expected) in rows {

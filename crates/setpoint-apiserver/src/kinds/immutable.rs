@@ -7,6 +7,6 @@ use crate::field::{Errors, Node};
 /// Checks that a field still has its old value.
 pub(super) fn validate_immutable(field: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     if field.value != old {
-        errors.invalid(&field.path, field.value.clone(), "field is immutable");
+        errors.invalid(&field.path, field.value, "field is immutable");
     }
 }

@@ -172,14 +172,14 @@ fn validate_generated_selector(object: Node<'_, '_>, errors: &mut Errors) {
                 None => errors.required(&template_labels.path.key(key), &format!("must be '{}'", text(value))),
                 Some(found) if found != value => {
                     let detail = format!("must be '{}'", text(value));
-                    errors.invalid(&template_labels.path.key(key), template_labels.value.clone(), &detail);
+                    errors.invalid(&template_labels.path.key(key), template_labels.value, &detail);
                 }
                 Some(_) => {}
             }
         }
     }
     if !labels::selector_matches(selector.value, &expected.into()) {
-        errors.invalid(&selector.path, selector.value.clone(), "`selector` not auto-generated");
+        errors.invalid(&selector.path, selector.value, "`selector` not auto-generated");
     }
 }
 
@@ -211,7 +211,7 @@ fn validate_spec(spec: Node<'_, '_>, errors: &mut Errors) {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 let field = spec.field(field);
                 if field.is_set() {
-                    errors.invalid(&field.path, field.value.clone(), "requires indexed completion mode");
+                    errors.invalid(&field.path, field.value, "requires indexed completion mode");
                 }
             }
         }
@@ -231,7 +231,7 @@ fn validate_spec(spec: Node<'_, '_>, errors: &mut Errors) {
     let template_labels = metadata.field("labels");
     if !labels::selector_matches(selector.value, template_labels.value) {
         let detail = "`selector` does not match template `labels`";
-        errors.invalid(&template_labels.path, template_labels.value.clone(), detail);
+        errors.invalid(&template_labels.path, template_labels.value, detail);
     }
 }
 
@@ -322,7 +322,7 @@ fn validate_completions(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let changed = *completions.value != old["completions"] && completions.is_set();
     if changed && completions.i64() != spec.field("parallelism").i64() {
         let detail = "can only be modified in tandem with spec.parallelism";
-        errors.invalid(&completions.path, completions.value.clone(), detail);
+        errors.invalid(&completions.path, completions.value, detail);
     }
 }
 
@@ -344,7 +344,7 @@ fn validate_template_change(spec: Node<'_, '_>, old: &Value, errors: &mut Errors
         }
     }
     if *template.value != before {
-        let message = format!("Invalid value: {}: field is immutable", template_as_text(template.value));
+        let message = || format!("Invalid value: {}: field is immutable", template_as_text(template.value));
         errors.push(Fault::Invalid, &template.path, message);
     }
 }

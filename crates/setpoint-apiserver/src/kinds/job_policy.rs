@@ -24,7 +24,7 @@ pub(super) fn validate(spec: Node<'_, '_>, errors: &mut Errors) {
         if spec.field("completionMode").str() == "Indexed" {
             validate_success_policy(success, spec, errors);
         } else {
-            errors.invalid(&success.path, success.value.clone(), "requires indexed completion mode");
+            errors.invalid(&success.path, success.value, "requires indexed completion mode");
         }
     }
     let replacement = spec.field("podReplacementPolicy");
@@ -39,6 +39,9 @@ fn validate_failure_policy(policy: Node<'_, '_>, spec: Node<'_, '_>, errors: &mu
     if rules.len() > RULES_MAX {
         errors.too_many(&rules.path, rules.len(), RULES_MAX);
     }
+    let pod = &spec.value["template"]["spec"];
+    let listed = ["containers", "initContainers"].iter().filter_map(|list| pod[*list].as_array()).flatten();
+    let containers: BTreeSet<&str> = listed.filter_map(|container| container["name"].as_str()).collect();
     for rule in rules.items() {
         let action = rule.field("action");
         const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -52,7 +55,7 @@ fn validate_failure_policy(policy: Node<'_, '_>, spec: Node<'_, '_>, errors: &mu
         }
         let (codes, conditions) = (rule.field("onExitCodes"), rule.field("onPodConditions"));
         if codes.is_set() {
-            validate_exit_codes(codes, spec, errors);
+            validate_exit_codes(codes, &containers, errors);
         }
         validate_conditions(conditions, errors);
         let problem = match (codes.is_set(), conditions.is_empty()) {
@@ -60,7 +63,7 @@ fn validate_failure_policy(policy: Node<'_, '_>, spec: Node<'_, '_>, errors: &mu
             (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
             _ => continue,
         };
-        errors.push(Fault::Invalid, &rule.path, format!("Invalid value: {problem}"));
+        errors.push(Fault::Invalid, &rule.path, || format!("Invalid value: {problem}"));
     }
 }
 
@@ -69,21 +72,20 @@ fn valid_values(values: &[&str]) -> String {
     format!("valid values: [{}]", quoted.join(" "))
 }
 
-fn validate_exit_codes(codes: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Errors) {
+/// `containers` are the names of those in the template.
+fn validate_exit_codes(codes: Node<'_, '_>, containers: &BTreeSet<&str>, errors: &mut Errors) {
     let (operator, container, values) = (codes.field("operator"), codes.field("containerName"), codes.field("values"));
     match operator.str() {
         "In" | "NotIn" => {}
         "" => errors.required(&operator.path, &valid_values(&["In", "NotIn"])),
         other => errors.unsupported(&operator.path, other, &["In", "NotIn"]),
     }
-    let pod = &spec.value["template"]["spec"];
-    let mut containers = ["containers", "initContainers"].iter().filter_map(|list| pod[*list].as_array()).flatten();
-    if container.is_set() && !containers.any(|listed| listed["name"] == container.str()) {
+    if container.is_set() && !containers.contains(container.str()) {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.invalid(&container.path, container.str(), detail);
     }
     if values.is_empty() {
-        errors.invalid(&values.path, values.value.clone(), "at least one value is required");
+        errors.invalid(&values.path, values.value, "at least one value is required");
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&values.path, values.len(), EXIT_CODES_MAX);
     }
@@ -100,7 +102,7 @@ fn validate_exit_codes(codes: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Err
         last = code;
     }
     if !ordered {
-        errors.invalid(&values.path, values.value.clone(), "must be ordered");
+        errors.invalid(&values.path, values.value, "must be ordered");
     }
 }
 
@@ -205,8 +207,16 @@ pub(super) fn indexes_overlap(one: &Value, other: &Value) -> bool {
             })
             .collect()
     };
-    let others = intervals(other);
-    intervals(one).iter().any(|(low, high)| others.iter().any(|(from, to)| low <= to && from <= high))
+    let mut all: Vec<((i64, i64), usize)> = Vec::new();
+    for (list, value) in [one, other].into_iter().enumerate() {
+        all.extend(intervals(value).into_iter().map(|interval| (interval, list)));
+    }
+    all.sort_unstable();
+    let mut ends = [None, None];
+    all.into_iter().any(|((low, high), list)| {
+        ends[list] = ends[list].max(Some(high));
+        ends[1 - list].is_some_and(|end| low <= end)
+    })
 }
 
 #[cfg(test)]
@@ -228,6 +238,8 @@ mod tests {
             assert_eq!(count_indexes(text, 10), expected.map_err(str::to_owned), "{name}");
         }
         assert!(indexes_overlap(&"0,2-4".into(), &"3".into()));
+        assert!(indexes_overlap(&"5".into(), &"0-9".into()));
         assert!(!indexes_overlap(&"0,2-4".into(), &"1,5".into()));
+        assert!(!indexes_overlap(&"1,1".into(), &"".into()));
     }
 }

@@ -1,5 +1,7 @@
 //! The status of a job: which counts and conditions can go together, and which way they can move.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -43,15 +45,13 @@ fn changed(status: &Value, before: &Value, field: &str) -> bool {
 }
 
 fn validate_uncounted(uncounted: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for list in ["succeeded", "failed"] {
         for uid in uncounted.field(list).items() {
             if uid.str().is_empty() {
                 errors.invalid(&uid.path, "", "must not be empty");
-            } else if seen.contains(&uid.str()) {
+            } else if !seen.insert(uid.str()) {
                 errors.duplicate(&uid.path, uid.str());
-            } else {
-                seen.push(uid.str());
             }
         }
     }
@@ -87,7 +87,7 @@ fn validate_conditions(status: Node<'_, '_>, before: &Value, errors: &mut Errors
 
 /// Says what is wrong with the conditions without showing them all.
 fn reject(path: &Path<'_>, detail: &str, errors: &mut Errors) {
-    errors.push(Fault::Invalid, path, format!("Invalid value: {detail}"));
+    errors.push(Fault::Invalid, path, || format!("Invalid value: {detail}"));
 }
 
 fn validate_times(status: Node<'_, '_>, before: &Value, errors: &mut Errors) {
@@ -96,7 +96,7 @@ fn validate_times(status: Node<'_, '_>, before: &Value, errors: &mut Errors) {
     let moved = complete != has_condition(before, "Complete") || changed(status.value, before, "completionTime");
     if moved && completion.is_set() && !complete {
         let detail = "cannot set completionTime when there is no Complete=True condition";
-        errors.invalid(&completion.path, completion.value.clone(), detail);
+        errors.invalid(&completion.path, completion.value, detail);
     }
     if moved && complete && !completion.is_set() {
         errors.required(&completion.path, "completionTime is required for Complete jobs");
@@ -106,7 +106,7 @@ fn validate_times(status: Node<'_, '_>, before: &Value, errors: &mut Errors) {
         && end < start
         && (changed(status.value, before, "startTime") || changed(status.value, before, "completionTime"))
     {
-        errors.invalid(&completion.path, completion.value.clone(), "must be equal to or after `startTime`");
+        errors.invalid(&completion.path, completion.value, "must be equal to or after `startTime`");
     }
 }
 
@@ -128,7 +128,7 @@ fn validate_finished(object: Node<'_, '_>, before: &Value, errors: &mut Errors) 
     let uncounted = status.field("uncountedTerminatedPods");
     let some = ["failed", "succeeded"].iter().any(|list| !uncounted.field(list).is_empty());
     if some && moved("uncountedTerminatedPods") {
-        errors.invalid(&uncounted.path, uncounted.value.clone(), "must be empty for finished job");
+        errors.invalid(&uncounted.path, uncounted.value, "must be empty for finished job");
     }
     let terminating = status.field("terminating");
     if let Some(count) = terminating.i64().filter(|count| *count > 0 && moved("terminating")) {
@@ -184,13 +184,13 @@ fn validate_movement(object: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     }
     let (completion, start) = (status.field("completionTime"), status.field("startTime"));
     if completion.is_set() && before["completionTime"].is_string() && changed(status.value, before, "completionTime") {
-        errors.invalid(&completion.path, completion.value.clone(), "field is immutable");
+        errors.invalid(&completion.path, completion.value, "field is immutable");
     }
     let resuming = has_condition(before, "Suspended") && !has_condition(status.value, "Suspended");
     let suspended = spec.field("suspend").bool() == Some(true);
     if before["startTime"].is_string() && changed(status.value, before, "startTime") && !resuming && !suspended {
         let detail = "field is immutable for unsuspended job once set";
-        errors.invalid(&start.path, start.value.clone(), detail);
+        errors.invalid(&start.path, start.value, detail);
     }
     let met = "SuccessCriteriaMet";
     if has_condition(before, met) && !has_condition(status.value, met) {

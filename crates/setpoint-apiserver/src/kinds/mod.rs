@@ -12,6 +12,7 @@ pub mod job;
 mod job_policy;
 mod job_status;
 pub mod lease;
+mod lookup;
 pub mod namespace;
 pub mod node;
 pub mod pod;

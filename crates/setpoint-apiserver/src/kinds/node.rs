@@ -1,5 +1,7 @@
 //! Nodes: the places Pods run on, as their agents report them.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -75,7 +77,7 @@ impl Behaviour for Node {
         }
         let families: Vec<_> = ranges.items().map(|range| ip::cidr_family(range.str())).collect();
         if families.len() > 2 || families.len() == 2 && families[0] == families[1] {
-            errors.invalid(&ranges.path, ranges.value.clone(), "may specify no more than one CIDR for each IP family");
+            errors.invalid(&ranges.path, ranges.value, "may specify no more than one CIDR for each IP family");
         }
     }
 
@@ -154,7 +156,7 @@ fn agree_on_pod_cidrs(spec: &mut Value) {
 fn validate_taints(object: Field<'_, '_>, errors: &mut Errors) {
     let metadata = Path::of("metadata");
     let path = metadata.field("taints");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen = HashSet::new();
     for (index, taint) in object.field("spec").field("taints").items().enumerate() {
         let taint = Field { value: taint.value, path: path.index(index) };
         let (key, value, effect) = (taint.field("key"), taint.field("value"), taint.field("effect"));
@@ -168,18 +170,17 @@ fn validate_taints(object: Field<'_, '_>, errors: &mut Errors) {
             known if TAINT_EFFECTS.contains(&known) => {}
             other => errors.unsupported(&effect.path, other, &TAINT_EFFECTS),
         }
-        if seen.contains(&(key.str(), effect.str())) {
+        if !seen.insert((key.str(), effect.str())) {
             let fields = [
                 ("Key", "key", json!("")),
                 ("Value", "value", json!("")),
                 ("Effect", "effect", json!("")),
                 ("TimeAdded", "timeAdded", Value::Null),
             ];
-            let shown = shown::fields(taint.value, &fields);
-            let message = format!("Duplicate value: {shown}: taints must be unique by key and effect pair");
-            errors.push(Fault::Duplicate, &taint.path, message);
-        } else {
-            seen.push((key.str(), effect.str()));
+            errors.push(Fault::Duplicate, &taint.path, || {
+                let shown = shown::fields(taint.value, &fields);
+                format!("Duplicate value: {shown}: taints must be unique by key and effect pair")
+            });
         }
     }
 }
@@ -228,14 +229,13 @@ fn validate_change(object: Field<'_, '_>, old: &Value, errors: &mut Errors) {
 fn validate_addresses(object: Field<'_, '_>, errors: &mut Errors) {
     let status = object.field("status");
     let addresses = status.field("addresses");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen = HashSet::new();
     for address in addresses.items() {
         let identity = (address.field("type").str(), address.field("address").str());
-        if seen.contains(&identity) {
+        if !seen.insert(identity) {
             let shown = shown::fields(address.value, &[("Type", "type", json!("")), ("Address", "address", json!(""))]);
-            errors.push(Fault::Duplicate, &address.path, format!("Duplicate value: {shown}"));
+            errors.push(Fault::Duplicate, &address.path, || format!("Duplicate value: {shown}"));
         }
-        seen.push(identity);
     }
 }
 

@@ -6,6 +6,8 @@ use serde_json::Value;
 use crate::columns;
 use crate::kind::Column;
 
+use super::lookup::first_by;
+
 pub(super) const COLUMNS: [Column; 9] = [
     columns::NAME,
     columns::text("Ready", "How many containers are ready, of how many there are."),
@@ -29,7 +31,7 @@ struct Tally<'v> {
 
 impl<'v> Tally<'v> {
     fn count_restarts(&mut self, status: &'v Value) {
-        self.restarts += status["restartCount"].as_i64().unwrap_or(0);
+        self.restarts = self.restarts.saturating_add(status["restartCount"].as_i64().unwrap_or(0));
         let ended = status["lastState"]["terminated"]["finishedAt"].as_str();
         // Times of one form sort as text.
         self.last_restart = self.last_restart.max(ended);
@@ -94,9 +96,10 @@ fn state_of(pod: &Value) -> (String, Tally<'_>) {
 /// What the init containers wait for (none, if they are done); and what was counted, over all and over sidecars alone.
 fn initialization(pod: &Value) -> (Option<String>, Tally<'_>, Tally<'_>) {
     let containers = list(&pod["spec"]["initContainers"]);
+    let by_name = first_by(&pod["spec"]["initContainers"], "name");
     let (mut tally, mut sidecars) = (Tally::default(), Tally::default());
     for (index, status) in list(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
-        let container = containers.iter().find(|container| container["name"] == status["name"]);
+        let container = by_name.get(text(&status["name"]));
         let is_sidecar = container.is_some_and(|container| container["restartPolicy"] == "Always");
         tally.count_restarts(status);
         if is_sidecar {
@@ -170,8 +173,9 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return columns::NONE.to_owned();
     }
+    let conditions = first_by(&pod["status"]["conditions"], "type");
     let is_true = |gate: &&Value| {
-        condition(&pod["status"], text(&gate["conditionType"])).is_some_and(|condition| condition["status"] == "True")
+        conditions.get(text(&gate["conditionType"])).is_some_and(|condition| condition["status"] == "True")
     };
     format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
 }

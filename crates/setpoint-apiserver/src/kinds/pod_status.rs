@@ -9,6 +9,7 @@ use crate::names;
 
 use super::defaults::fill;
 use super::immutable::validate_immutable;
+use super::lookup::first_by;
 use super::pod_spec::{each, ip_address};
 
 /// Marks the image in the API of a pod that a node runs on its own account.
@@ -33,9 +34,9 @@ pub(super) fn keep_from_old(status: &mut Value, old: &Value) {
             fill(status, field, value.clone());
         }
     }
-    let before = old["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let before = first_by(&old["conditions"], "type");
     each(status, "conditions", |condition| {
-        let same = before.iter().find(|old| old["type"] == condition["type"]);
+        let same = before.get(condition["type"].as_str().unwrap_or_default());
         if let Some(generation) = same.and_then(|old| old.get("observedGeneration")) {
             fill(condition, "observedGeneration", generation.clone());
         }
@@ -107,8 +108,9 @@ pub(super) fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Er
     }
     validate_immutable(status.field("qosClass"), &before["qosClass"], errors);
     for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
+        let containers = first_by(&old["spec"][containers], "name");
         validate_transitions(status.field(list), &before[list], errors, |name, exit_code| {
-            may_restart(&old["spec"], containers, name, exit_code)
+            containers.get(name).is_some_and(|container| may_restart(&old["spec"], container, exit_code))
         });
     }
     let ephemeral = "ephemeralContainerStatuses";
@@ -117,7 +119,7 @@ pub(super) fn validate_status(object: Node<'_, '_>, old: &Value, errors: &mut Er
     let (pod_ip, pod_ips) = (status.field("podIP"), status.field("podIPs"));
     if pod_ip.str().is_empty() != pod_ips.is_empty() {
         let detail = "podIP and podIPs must either both be set or both be unset";
-        errors.invalid(&pod_ips.path, pod_ips.value.clone(), detail);
+        errors.invalid(&pod_ips.path, pod_ips.value, detail);
     }
     if let Some(first) = status.value["hostIPs"][0]["ip"].as_str()
         && first != status.field("hostIP").str()
@@ -149,10 +151,11 @@ fn validate_transitions(
     may_restart: impl Fn(&str, i64) -> bool,
 ) {
     let before = old.as_array().map(Vec::as_slice).unwrap_or_default();
+    let by_name = first_by(statuses.value, "name");
     for (index, was) in before.iter().enumerate() {
         let (name, terminated) = (was["name"].as_str().unwrap_or_default(), &was["state"]["terminated"]);
-        let Some(now) = statuses.items().find(|status| status.field("name").str() == name) else { continue };
-        let came_back = terminated.is_object() && !now.field("state").field("terminated").is_set();
+        let Some(now) = by_name.get(name) else { continue };
+        let came_back = terminated.is_object() && now["state"]["terminated"].is_null();
         if came_back && !may_restart(name, terminated["exitCode"].as_i64().unwrap_or(0)) {
             let path = statuses.path.index(index);
             errors.forbidden(&path.field("state"), "may not be transitioned to non-terminated state");
@@ -161,9 +164,7 @@ fn validate_transitions(
 }
 
 /// Whether a container that ended with this code is started again.
-fn may_restart(spec: &Value, list: &str, name: &str, exit_code: i64) -> bool {
-    let containers = spec[list].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(container) = containers.iter().find(|container| container["name"] == name) else { return false };
+fn may_restart(spec: &Value, container: &Value, exit_code: i64) -> bool {
     let listed = |rule: &Value| {
         let codes = rule["exitCodes"]["values"].as_array().map(Vec::as_slice).unwrap_or_default();
         codes.iter().any(|code| code.as_i64() == Some(exit_code)) == (rule["exitCodes"]["operator"] == "In")
@@ -189,7 +190,7 @@ fn validate_ips(status: Node<'_, '_>, field: &str, errors: &mut Errors) {
         list.items().filter_map(|item| item.field("ip").str().parse().ok()).filter(is_of_family).count()
     };
     if list.len() > 1 && (families(true) != 1 || families(false) != 1 || list.len() > 2) {
-        errors.invalid(&list.path, list.value.clone(), "may specify no more than one IP for each IP family");
+        errors.invalid(&list.path, list.value, "may specify no more than one IP for each IP family");
     }
 }
 

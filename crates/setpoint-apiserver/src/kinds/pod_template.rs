@@ -49,20 +49,20 @@ pub(super) fn validate_replicated(spec: Node<'_, '_>, errors: &mut Errors) {
     if selector.is_set() {
         labels::validate_label_selector(selector, errors);
         if labels::is_empty_selector(selector.value) {
-            errors.invalid(&selector.path, selector.value.clone(), "empty selector is invalid for deployment");
+            errors.invalid(&selector.path, selector.value, "empty selector is invalid for deployment");
         }
     } else {
         errors.required(&selector.path, "");
     }
     if !is_selector(selector.value) {
-        return errors.invalid(&selector.path, selector.value.clone(), "invalid label selector");
+        return errors.invalid(&selector.path, selector.value, "invalid label selector");
     }
     let template = spec.field("template");
     let (metadata, pod) = (template.field("metadata"), template.field("spec"));
     let template_labels = metadata.field("labels");
     if !labels::selector_matches(selector.value, template_labels.value) {
         let detail = "`selector` does not match template `labels`";
-        errors.invalid(&template_labels.path, template_labels.value.clone(), detail);
+        errors.invalid(&template_labels.path, template_labels.value, detail);
     }
     validate_template(template, errors);
     let restart = pod.field("restartPolicy");

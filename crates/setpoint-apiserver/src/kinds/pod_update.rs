@@ -1,10 +1,13 @@
 //! What of a pod's spec may change once the pod exists: very little.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::field::{Errors, Node};
 
 use super::defaults::{items, remove, section};
+use super::lookup::first_by;
 use super::pod_spec::{spec_difference, validate_tolerations};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -69,7 +72,7 @@ fn validate_added_tolerations(tolerations: Node<'_, '_>, old: &Value, errors: &m
         }
         toleration
     };
-    let now: Vec<Value> = tolerations.items().map(|toleration| without_seconds(toleration.value)).collect();
+    let now: HashSet<Value> = tolerations.items().map(|toleration| without_seconds(toleration.value)).collect();
     let before = old.as_array().map(Vec::as_slice).unwrap_or_default();
     if before.iter().any(|toleration| !now.contains(&without_seconds(toleration))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
@@ -79,8 +82,8 @@ fn validate_added_tolerations(tolerations: Node<'_, '_>, old: &Value, errors: &m
 }
 
 fn validate_removed_gates(gates: Node<'_, '_>, old: &Value, errors: &mut Errors) {
-    let before = old.as_array().map(Vec::as_slice).unwrap_or_default();
-    for gate in gates.items().filter(|gate| !before.iter().any(|old| old["name"] == gate.value["name"])) {
+    let before = first_by(old, "name");
+    for gate in gates.items().filter(|gate| !before.contains_key(gate.field("name").str())) {
         let name = gate.field("name");
         let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", name.str());
         errors.forbidden(&name.path, &detail);
@@ -118,7 +121,7 @@ fn validate_gated(spec: Node<'_, '_>, old: &Value, comparable: &mut Value, error
     let kept = |(key, value): (&String, &Value)| selector.value.get(key) == Some(value);
     if !old["nodeSelector"].as_object().is_none_or(|before| before.iter().all(kept)) {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        errors.invalid(&selector.path, selector.value.clone(), detail);
+        errors.invalid(&selector.path, selector.value, detail);
     }
     restore(comparable, old, "nodeSelector");
     let affinity = spec.field("affinity");
@@ -147,7 +150,7 @@ fn validate_narrowed(affinity: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     }
     if before.len() != terms.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.invalid(&terms.path, terms.value.clone(), detail);
+        return errors.invalid(&terms.path, terms.value, detail);
     }
     for (term, was) in terms.items().zip(&before) {
         let extended = ["matchExpressions", "matchFields"]
@@ -156,7 +159,7 @@ fn validate_narrowed(affinity: Node<'_, '_>, old: &Value, errors: &mut Errors) {
         let was_empty = ["matchExpressions", "matchFields"].iter().all(|field| list(&was[*field]).is_empty());
         if !extended || was_empty && term.value != was {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.invalid(&term.path, term.value.clone(), detail);
+            errors.invalid(&term.path, term.value, detail);
         }
     }
 }
@@ -165,14 +168,15 @@ fn validate_narrowed(affinity: Node<'_, '_>, old: &Value, errors: &mut Errors) {
 pub(super) fn validate_ephemeral_containers(spec: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     let containers = spec.field("ephemeralContainers");
     let before = old["spec"]["ephemeralContainers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let now = first_by(containers.value, "name");
     for was in before {
         let name = was["name"].as_str().unwrap_or_default();
-        match containers.items().find(|container| container.field("name").str() == name) {
+        match now.get(name) {
             None => {
                 let detail = format!("existing ephemeral containers \"{name}\" may not be removed\n");
                 errors.forbidden(&containers.path, &detail);
             }
-            Some(now) if now.value != was => {
+            Some(now) if *now != was => {
                 let detail = format!("existing ephemeral containers \"{name}\" may not be changed\n");
                 errors.forbidden(&containers.path, &detail);
             }

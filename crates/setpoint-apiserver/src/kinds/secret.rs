@@ -1,5 +1,7 @@
 //! Secrets: named bytes of a type that says which names there must be.
 
+use std::collections::HashSet;
+
 use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -148,7 +150,9 @@ fn decode(base64: &str) -> Vec<u8> {
 fn pem_blocks(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let begins = text.lines().filter_map(|line| line.trim_end().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
-    begins.filter(|kind| text.contains(&format!("-----END {kind}-----"))).map(str::to_owned).collect()
+    let ends: HashSet<&str> =
+        text.split("-----END ").skip(1).filter_map(|rest| rest.split_once("-----")).map(|(kind, _)| kind).collect();
+    begins.filter(|kind| ends.contains(kind)).map(str::to_owned).collect()
 }
 
 fn certificate_fault(blocks: &[String]) -> Option<String> {

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::deletion;
 use crate::failure::{Failure, Result};
+use crate::kinds::namespace;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Propagation};
 use crate::registry::{Resource, text_at};
@@ -248,9 +249,10 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Re
     let mut new = old.clone();
     conditions::set(&mut new, remaining, Timestamp::now());
     if remaining.is_empty()
-        && let Some(spec) = new["spec"].as_object_mut()
+        && let Some(finalizers) = new["spec"]["finalizers"].as_array_mut()
     {
-        spec.remove("finalizers");
+        // Others may wait for something of their own.
+        finalizers.retain(|finalizer| finalizer != namespace::FINALIZER);
     }
     let released = remaining.is_empty() && deletion::is_released(&new);
     if new == old && !released {

@@ -3,6 +3,8 @@
 //! The directives: `$patch` (`replace` or `delete`) in an object or in an element of a merged list, `$retainKeys` (drop all
 //! other fields first), `$deleteFromPrimitiveList/FIELD` and `$setElementOrder/FIELD`.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::order::{Order, by_key};
@@ -65,14 +67,13 @@ fn merge_objects(
 fn retain_keys(object: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || malformed("invalid patch format of retainKeys");
-    let retained: Vec<&str> = retained.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
-    let given = |(key, value): (&String, &Value)| {
-        !value.is_null() && !key.starts_with('$') && !retained.contains(&key.as_str())
-    };
+    let retained: HashSet<&str> = retained.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
+    let given =
+        |(key, value): (&String, &Value)| !value.is_null() && !key.starts_with('$') && !retained.contains(key.as_str());
     if patch.iter().any(given) {
         return Err(bad());
     }
-    object.retain(|key, _| retained.contains(&key.as_str()));
+    object.retain(|key, _| retained.contains(key.as_str()));
     Ok(())
 }
 
@@ -144,13 +145,12 @@ fn merge_elements(
     merge_key: &'static str,
     element_type: Type<'_>,
 ) -> Result<Vec<Value>, PatchError> {
-    let (mut old, mut kept, mut replace) = (objects(old)?, Vec::new(), false);
+    let (mut old, mut kept, mut deleted, mut replace) = (objects(old)?, Vec::new(), HashSet::new(), false);
     for element in objects(new)? {
         match element.get(DIRECTIVE).map(Value::as_str) {
             None => kept.push(element),
             Some(Some("delete")) => {
-                let deleted = by_key(&element, merge_key)?;
-                old.retain(|element| by_key(element, merge_key).as_ref() != Ok(&deleted));
+                deleted.insert(by_key(&element, merge_key)?);
             }
             Some(Some("replace")) => replace = true,
             Some(_) => return Err(unknown_directive(element)),
@@ -158,6 +158,9 @@ fn merge_elements(
     }
     if replace {
         return Ok(kept.into_iter().map(Value::Object).collect());
+    }
+    if !deleted.is_empty() {
+        old.retain(|element| !by_key(element, merge_key).is_ok_and(|key| deleted.contains(&key)));
     }
     let old: Vec<Value> = old.into_iter().map(Value::Object).collect();
     let new: Vec<Value> = kept.into_iter().map(Value::Object).collect();

@@ -15,8 +15,9 @@ use thiserror::Error;
 use super::{Definition, Schema, Shape, scalar};
 use crate::field::Path;
 
-/// How deep objects and lists may be nested.
-pub const MAX_DEPTH: usize = 128;
+/// How deep objects and lists may be nested, an object itself counted. What is stored is read again by a parser that
+/// goes 127 deep, also from within a list, a table or a watch event: there is room for all of them.
+pub const MAX_DEPTH: usize = 100;
 
 /// Kubernetes tells at most this many.
 const MAX_REMARKS: usize = 100;

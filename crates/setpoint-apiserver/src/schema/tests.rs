@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Body, DecodeError, Decoded, ListType, MAX_DEPTH, Schema, Schemas, Shape, Type, TypeMeta};
+use super::{Body, DecodeError, Decoded, ListType, MAX_DEPTH, Schema, Schemas, Shape, Type, TypeMeta, protobuf};
 
 static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::built_in);
 
@@ -239,12 +239,35 @@ fn what_is_no_json_or_yaml_is_refused() {
     }
 }
 
+/// Revisions as deep as this.
+fn nested_revision(depth: usize) -> [(&'static str, Value); 2] {
+    let objects = (1..depth).fold(json!(1), |value, _| json!({"a": value}));
+    let lists = (1..depth).fold(json!(1), |value, _| json!([value]));
+    [("objects", json!({"data": objects})), ("lists", json!({"data": lists}))]
+}
+
 #[test]
-fn values_may_be_nested_only_so_deep() {
-    let nested = |depth: usize| (0..depth).fold(json!(1), |value, _| json!({"a": value}));
+fn what_is_accepted_can_be_read_again() {
     let revision = schema("apps.v1.ControllerRevision");
-    assert!(revision.decode(&json!({"data": nested(MAX_DEPTH - 1)})).is_ok());
-    let error = revision.decode(&json!({"data": nested(MAX_DEPTH)})).expect_err("one too many");
+    let ways: [(&str, fn(&Schema, &Value) -> Result<Decoded, DecodeError>); 4] = [
+        ("JSON", |schema, object| Body::json(object.to_string().as_bytes()).decode(schema)),
+        ("YAML", |schema, object| Body::yaml(object.to_string().as_bytes()).decode(schema)),
+        ("protobuf", |schema, object| Body::protobuf(&protobuf::encode(schema, object)).decode(schema)),
+        ("a patched value", Schema::decode),
+    ];
+    for (way, decode) in ways {
+        for (what, object) in nested_revision(MAX_DEPTH) {
+            let decoded = decode(&revision, &object).unwrap_or_else(|error| panic!("{what} in {way}: {error}")).object;
+            assert_eq!(decoded["data"], object["data"], "{what} in {way}");
+            let list = json!({"items": [{"object": decoded}]}).to_string();
+            assert!(serde_json::from_str::<Value>(&list).is_ok(), "{what} in {way}");
+        }
+        for (what, object) in nested_revision(MAX_DEPTH + 1) {
+            assert!(decode(&revision, &object).is_err(), "{what} in {way}");
+        }
+    }
+    let [(_, object), _] = nested_revision(MAX_DEPTH + 1);
+    let error = revision.decode(&object).expect_err("one too many");
     assert!(matches!(error, DecodeError::TooDeep { .. }), "{error}");
 }
 

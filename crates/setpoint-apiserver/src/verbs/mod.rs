@@ -14,8 +14,6 @@ mod watch;
 pub use delete::{Deleted, delete_all, delete_object};
 pub use watch::watch;
 
-use std::time::Instant;
-
 use setpoint_store::{At, Commit, Expected};
 
 use crate::failure::{Failure, Result};
@@ -67,10 +65,7 @@ enum Written {
 }
 
 async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stored) -> Result<Written> {
-    let started = Instant::now();
-    let outcome = server.store.commit(commit).await;
-    server.metrics.committed(started.elapsed());
-    match outcome {
+    match server.store.commit(commit).await {
         Ok(committed) => Ok(Written::Done(answer(committed.revision))),
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(error.into()),

@@ -105,7 +105,7 @@ pub(super) fn validate_change(event: Node<'_, '_>, old: &Value, errors: &mut Err
     for (path, name, show) in fields {
         let field = event.field(name);
         if show(field.value) != show(&old[name]) {
-            let message = format!("Invalid value: {}: field is immutable", show(field.value));
+            let message = || format!("Invalid value: {}: field is immutable", show(field.value));
             errors.push(Fault::Invalid, &event.path.field(path), message);
         }
     }

@@ -1,7 +1,12 @@
 //! The difference between two texts, in the unified form.
 
+use std::iter;
+
 /// Unchanged lines shown around a change.
 const CONTEXT: usize = 3;
+
+/// How many pairs of lines are compared.
+const MAX_PAIRS: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
@@ -54,13 +59,21 @@ fn range(start: usize, len: usize) -> String {
     }
 }
 
-/// The fewest edits, removals before additions.
+/// The fewest edits that are found in reasonable time, removals before additions.
 fn edits(old: &[String], new: &[String]) -> Vec<Edit> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old, new) = (&old[head..], &new[head..]);
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
 
+    // Finding the fewest takes a step for every pair of lines. Where those are too many, all is replaced.
+    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
+        let mut edits = vec![Edit::Keep; head];
+        edits.extend(iter::repeat_n(Edit::Remove, old.len()));
+        edits.extend(iter::repeat_n(Edit::Add, new.len()));
+        edits.extend(iter::repeat_n(Edit::Keep, tail));
+        return edits;
+    }
     // common[i][j] is how many lines old[i..] and new[j..] have in common, in order.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -83,13 +96,22 @@ fn edits(old: &[String], new: &[String]) -> Vec<Edit> {
         j += usize::from(edit != Edit::Remove);
         edits.push(edit);
     }
-    edits.extend(std::iter::repeat_n(Edit::Keep, tail));
+    edits.extend(iter::repeat_n(Edit::Keep, tail));
     edits
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_too_many_changes_is_replaced() {
+        let lines = |word: &str| (0..2_000).map(|line| format!("{word}{line}")).collect::<Vec<_>>();
+        let (old, new) = (lines("a"), lines("b"));
+        let text = unified(&old, &new);
+        assert!(text.starts_with("@@ -1,2000 +1,2000 @@\n-a0\n-a1\n"));
+        assert!(text.ends_with("+b1998\n+b1999\n"));
+    }
 
     #[test]
     fn changes_are_shown_with_their_context() {

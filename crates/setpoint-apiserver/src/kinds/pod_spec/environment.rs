@@ -1,6 +1,7 @@
 //! The environment of a container: its variables and where their values come from.
 
 use crate::field::{Errors, Node, Path};
+use crate::kinds::lookup::last_by;
 use crate::names;
 use crate::quantity::Quantity;
 
@@ -206,7 +207,7 @@ fn validate_file_key(source: Node<'_, '_>, errors: &mut Errors) {
 
 /// A variable read from a file needs that file in an empty directory of the pod.
 pub(super) fn validate_file_volumes(spec: Node<'_, '_>, errors: &mut Errors) {
-    let volumes = spec.value["volumes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let volumes = last_by(&spec.value["volumes"], "name");
     for_each_container(spec, |container| {
         for variable in container.field("env").items() {
             let from = variable.field("valueFrom");
@@ -215,7 +216,7 @@ pub(super) fn validate_file_volumes(spec: Node<'_, '_>, errors: &mut Errors) {
                 continue;
             }
             let name = file.field("volumeName");
-            match volumes.iter().rev().find(|volume| volume["name"].as_str() == Some(name.str())) {
+            match volumes.get(name.str()) {
                 None => errors.not_found(&name.path, name.str()),
                 Some(volume) if volume["emptyDir"].is_null() => {
                     errors.invalid(&name.path, name.str(), "referenced volume must be of type emptyDir");

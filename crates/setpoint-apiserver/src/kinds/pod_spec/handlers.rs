@@ -67,7 +67,7 @@ fn validate_probe(probe: Node<'_, '_>, name: &str, surroundings: &Surroundings<'
     }
     if name == "readinessProbe" {
         if grace.is_set() {
-            errors.invalid(&grace.path, grace.value.clone(), "must not be set for readinessProbes");
+            errors.invalid(&grace.path, grace.value, "must not be set for readinessProbes");
         }
     } else {
         let threshold = probe.field("successThreshold");

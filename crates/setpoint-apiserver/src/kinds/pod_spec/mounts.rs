@@ -11,6 +11,7 @@ pub(super) fn validate(container: Node<'_, '_>, surroundings: &Surroundings<'_>,
     let (mounts, devices) = (container.field("volumeMounts"), container.field("volumeDevices"));
     let privileged = container.field("securityContext").field("privileged").bool() == Some(true);
     let mut mounted = BTreeSet::new();
+    let (device_names, device_paths) = (texts(devices, "name"), texts(devices, "devicePath"));
     for mount in mounts.items() {
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         required(name, errors);
@@ -21,15 +22,20 @@ pub(super) fn validate(container: Node<'_, '_>, surroundings: &Surroundings<'_>,
         if !mounted.insert(path.str()) {
             errors.invalid(&path.path, path.str(), "must be unique");
         }
-        if devices.items().any(|device| device.field("name").str() == name.str()) {
+        if device_names.contains(name.str()) {
             errors.invalid(&name.path, name.str(), "must not already exist in volumeDevices");
         }
-        if devices.items().any(|device| device.field("devicePath").str() == path.str()) {
+        if device_paths.contains(path.str()) {
             errors.invalid(&path.path, path.str(), "must not already exist as a path in volumeDevices");
         }
         validate_details(mount, mounts, privileged, errors);
     }
     validate_devices(mounts, devices, surroundings, errors);
+}
+
+/// The texts in one field of all elements.
+fn texts<'v>(list: Node<'v, '_>, field: &str) -> BTreeSet<&'v str> {
+    list.items().map(|item| item.field(field).str()).collect()
 }
 
 /// Some of these errors are shown at the list, as Kubernetes shows them.
@@ -70,6 +76,7 @@ fn validate_details(mount: Node<'_, '_>, mounts: Node<'_, '_>, privileged: bool,
 
 fn validate_devices(mounts: Node<'_, '_>, devices: Node<'_, '_>, surroundings: &Surroundings<'_>, errors: &mut Errors) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    let (mount_names, mount_paths) = (texts(mounts, "name"), texts(mounts, "mountPath"));
     for device in devices.items() {
         let (name, path) = (device.field("name"), device.field("devicePath"));
         required(name, errors);
@@ -93,10 +100,10 @@ fn validate_devices(mounts: Node<'_, '_>, devices: Node<'_, '_>, surroundings: &
         } else {
             paths.insert(path.str());
         }
-        if mounts.items().any(|mount| mount.field("name").str() == name.str()) {
+        if mount_names.contains(name.str()) {
             errors.invalid(&name.path, name.str(), "must not already exist in volumeMounts");
         }
-        if mounts.items().any(|mount| mount.field("mountPath").str() == path.str()) {
+        if mount_paths.contains(path.str()) {
             errors.invalid(&path.path, path.str(), "must not already exist as a path in volumeMounts");
         }
     }

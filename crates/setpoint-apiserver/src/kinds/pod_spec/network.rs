@@ -40,7 +40,7 @@ pub(super) fn validate_dns_config(spec: Node<'_, '_>, errors: &mut Errors) {
     }
     if nameservers.len() > NAMESERVERS_MAX {
         let detail = format!("must not have more than {NAMESERVERS_MAX} nameservers");
-        errors.invalid(&nameservers.path, nameservers.value.clone(), &detail);
+        errors.invalid(&nameservers.path, nameservers.value, &detail);
     }
     for nameserver in nameservers.items() {
         ip_address(nameserver.str(), &nameserver.path, errors);
@@ -48,13 +48,13 @@ pub(super) fn validate_dns_config(spec: Node<'_, '_>, errors: &mut Errors) {
     let searches = config.field("searches");
     if searches.len() > SEARCHES_MAX {
         let detail = format!("must not have more than {SEARCHES_MAX} search paths");
-        errors.invalid(&searches.path, searches.value.clone(), &detail);
+        errors.invalid(&searches.path, searches.value, &detail);
     }
     let characters: usize = searches.items().map(|search| search.str().len() + 1).sum();
     if characters > SEARCH_CHARACTERS_MAX + 1 {
         let detail =
             format!("must not have more than {SEARCH_CHARACTERS_MAX} characters (including spaces) in the search list");
-        errors.invalid(&searches.path, searches.value.clone(), &detail);
+        errors.invalid(&searches.path, searches.value, &detail);
     }
     for search in searches.items().filter(|search| search.str() != ".") {
         let domain = search.str().strip_suffix('.').unwrap_or(search.str());

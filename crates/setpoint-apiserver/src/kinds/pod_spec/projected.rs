@@ -134,7 +134,7 @@ fn validate_trust_bundle(bundle: Node<'_, '_>, errors: &mut Errors) {
     let (name, signer) = (bundle.field("name"), bundle.field("signerName"));
     match (name.is_set(), signer.is_set()) {
         (true, true) => {
-            errors.invalid(&bundle.path, bundle.value.clone(), "only one of name and signerName may be used");
+            errors.invalid(&bundle.path, bundle.value, "only one of name and signerName may be used");
         }
         (true, false) => {
             if name.str().is_empty() {
@@ -143,7 +143,7 @@ fn validate_trust_bundle(bundle: Node<'_, '_>, errors: &mut Errors) {
             let selector = bundle.field("labelSelector");
             if selector.is_set() {
                 let detail = "labelSelector must be unset if name is specified";
-                errors.invalid(&selector.path, selector.value.clone(), detail);
+                errors.invalid(&selector.path, selector.value, detail);
             }
         }
         (false, true) => {

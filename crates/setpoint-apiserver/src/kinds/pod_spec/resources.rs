@@ -191,10 +191,10 @@ fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn pod_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    let before = errors.iter().count();
+    let before = errors.len();
     resource_name(name, path, errors);
     let supported = matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES);
-    if errors.iter().count() == before && !supported {
+    if errors.len() == before && !supported {
         errors.unsupported(path, name, &["cpu", "hugepages-", "memory"]);
     }
 }
@@ -212,17 +212,20 @@ fn validate_claims(claims: Node<'_, '_>, surroundings: Option<&Surroundings<'_>>
         if !whole_claim_used && !request.is_empty() {
             named(claim.field("request"), names::dns1123_label, errors);
         }
-        let part_used = request.is_empty() && used.iter().any(|(other, _)| *other == name);
+        let part_used = request.is_empty() && used.range((name, "")..).next().is_some_and(|(other, _)| *other == name);
         if whole_claim_used || part_used {
             errors.duplicate(&claim.path, name);
         } else if !used.insert((name, request)) {
             errors.duplicate(&claim.path, format!("{name}/{request}"));
         }
         if surroundings.is_none_or(|surroundings| !surroundings.claims.contains(name)) {
-            let known: Vec<&str> = surroundings.iter().flat_map(|surroundings| &surroundings.claims).copied().collect();
-            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
-            let message = format!("Not found: \"{name}\": must be one of the names in pod.spec.resourceClaims{known}");
-            errors.push(Fault::NotFound, &claim.path, message);
+            errors.push(Fault::NotFound, &claim.path, || {
+                let known: Vec<&str> =
+                    surroundings.iter().flat_map(|surroundings| &surroundings.claims).copied().collect();
+                let known =
+                    if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+                format!("Not found: \"{name}\": must be one of the names in pod.spec.resourceClaims{known}")
+            });
         }
     }
 }
@@ -243,12 +246,12 @@ pub(super) fn validate_pod_claims(claims: Node<'_, '_>, errors: &mut Errors) {
         match sources.iter().filter(|source| source.is_set()).count() {
             0 => {
                 let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                errors.invalid(&claim.path, claim.value.clone(), detail);
+                errors.invalid(&claim.path, claim.value, detail);
             }
             1 => {}
             _ => {
                 let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                errors.invalid(&claim.path, claim.value.clone(), detail);
+                errors.invalid(&claim.path, claim.value, detail);
             }
         }
         for source in sources.into_iter().filter(Node::is_set) {

@@ -1,5 +1,7 @@
 //! Where and when a pod may run: gates, spreading over topologies, groups.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::field::{Errors, Node};
 use crate::labels;
 use crate::names;
@@ -11,21 +13,25 @@ pub(super) fn validate_gates(spec: Node<'_, '_>, errors: &mut Errors) {
     for gate in spec.field("readinessGates").items() {
         named(gate.field("conditionType"), names::qualified_name, errors);
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for gate in spec.field("schedulingGates").items() {
         let name = gate.field("name").str();
         for message in names::qualified_name(name) {
             errors.invalid(&gate.path, name, &message);
         }
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             errors.duplicate(&gate.path, name);
         }
-        seen.push(name);
     }
 }
 
 pub(super) fn validate_topology_spread(constraints: Node<'_, '_>, errors: &mut Errors) {
-    for (index, constraint) in constraints.items().enumerate() {
+    // Of two that are the same, Kubernetes reports the first.
+    let mut later: HashMap<(&str, &str), usize> = HashMap::new();
+    for constraint in constraints.items() {
+        *later.entry(spread_identity(constraint)).or_default() += 1;
+    }
+    for constraint in constraints.items() {
         let skew = constraint.field("maxSkew");
         must_be_positive(skew.i64().unwrap_or(0), skew, errors);
         let key = constraint.field("topologyKey");
@@ -37,10 +43,9 @@ pub(super) fn validate_topology_spread(constraints: Node<'_, '_>, errors: &mut E
         if !ACTIONS.contains(&action.str()) {
             errors.unsupported(&action.path, action.str(), &ACTIONS);
         }
-        let same = |other: &Node<'_, '_>| {
-            other.field("topologyKey").str() == key.str() && other.field("whenUnsatisfiable").str() == action.str()
-        };
-        if constraints.items().skip(index + 1).any(|other| same(&other)) {
+        let left = later.entry(spread_identity(constraint)).or_default();
+        *left = left.saturating_sub(1);
+        if *left > 0 {
             let pair = format!("{{{}, {}}}", key.str(), action.str());
             errors.duplicate(&constraint.path.field("{topologyKey, whenUnsatisfiable}"), pair);
         }
@@ -59,6 +64,10 @@ pub(super) fn validate_topology_spread(constraints: Node<'_, '_>, errors: &mut E
         validate_label_keys(constraint, errors);
         labels::validate_label_selector(constraint.field("labelSelector"), errors);
     }
+}
+
+fn spread_identity<'v>(constraint: Node<'v, '_>) -> (&'v str, &'v str) {
+    (constraint.field("topologyKey").str(), constraint.field("whenUnsatisfiable").str())
 }
 
 fn must_be_positive(value: i64, number: Node<'_, '_>, errors: &mut Errors) {
@@ -81,17 +90,18 @@ pub(super) fn validate_label_keys(term: Node<'_, '_>, errors: &mut Errors) {
         }
     }
     // What `matchLabelKeys` added to the selector is the key's first expression; a second one is the writer's own.
-    let mut seen: Vec<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
+    let mut seen: HashSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
+    let places: HashMap<&str, usize> =
+        matching.items().enumerate().map(|(index, listed)| (listed.str(), index)).rev().collect();
     for expression in selector.field("matchExpressions").items() {
         let key = expression.field("key").str();
-        if let Some(index) = matching.items().position(|listed| listed.str() == key)
-            && seen.contains(&key)
-        {
-            errors.invalid(&term.path.index(index), key, "exists in both matchLabelKeys and labelSelector");
+        let repeated = !seen.insert(key);
+        if let Some(index) = places.get(key).filter(|_| repeated) {
+            errors.invalid(&term.path.index(*index), key, "exists in both matchLabelKeys and labelSelector");
         }
-        seen.push(key);
     }
-    for key in matching.items().filter(|key| differing.items().any(|other| other.str() == key.str())) {
+    let differing: HashSet<&str> = differing.items().map(|key| key.str()).collect();
+    for key in matching.items().filter(|key| differing.contains(key.str())) {
         errors.invalid(&key.path, key.str(), "exists in both matchLabelKeys and mismatchLabelKeys");
     }
 }

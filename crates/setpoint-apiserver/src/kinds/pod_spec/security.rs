@@ -1,5 +1,7 @@
 //! Security contexts: as whom containers run, and what they may do.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::field::{Errors, Node};
@@ -47,11 +49,11 @@ pub(super) fn validate_container(context: Node<'_, '_>, surroundings: &Surroundi
     if context.field("allowPrivilegeEscalation").bool() == Some(false) {
         if context.field("privileged").bool() == Some(true) {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(&context.path, context.value.clone(), detail);
+            errors.invalid(&context.path, context.value, detail);
         }
         if context.field("capabilities").field("add").items().any(|added| added.str() == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(&context.path, context.value.clone(), detail);
+            errors.invalid(&context.path, context.value, detail);
         }
     }
     operating_system::validate_windows_options(context.field("windowsOptions"), errors);
@@ -77,9 +79,10 @@ pub(super) fn validate_user_namespace(spec: Node<'_, '_>, errors: &mut Errors) {
 }
 
 fn validate_sysctls(sysctls: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.field("name");
+        let repeated = !seen.insert(name.str());
         if name.str().is_empty() {
             errors.required(&name.path, "");
         } else if !is_sysctl_name(name.str()) {
@@ -88,7 +91,7 @@ fn validate_sysctls(sysctls: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Erro
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
             );
             errors.invalid(&name.path, name.str(), &detail);
-        } else if seen.contains(&name.str()) {
+        } else if repeated {
             errors.duplicate(&name.path, name.str());
         }
         for (namespace, shared) in [("net", "hostNetwork"), ("ipc", "hostIPC")] {
@@ -96,7 +99,6 @@ fn validate_sysctls(sysctls: Node<'_, '_>, spec: Node<'_, '_>, errors: &mut Erro
                 errors.invalid(&name.path, name.str(), &format!("may not be specified when '{shared}' is true"));
             }
         }
-        seen.push(name.str());
     }
 }
 
@@ -139,7 +141,7 @@ fn validate_seccomp(profile: Node<'_, '_>, errors: &mut Errors) {
     if sort.str() != "Localhost" {
         if local.is_set() {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.invalid(&local.path, profile.value.clone(), detail);
+            errors.invalid(&local.path, profile.value, detail);
         }
     } else if local.is_set() {
         descending_path(local.str(), &local.path, errors);

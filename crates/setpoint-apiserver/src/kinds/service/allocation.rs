@@ -3,6 +3,7 @@
 //! This comes after the defaults and before everything else, because the rules look at what was given out. A refused
 //! allocation takes nothing; one that succeeded is committed or reverted with the write it was made for.
 
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::{families, spec};
 use crate::field::{Errors, Path};
 use crate::ip;
 use crate::kinds::defaults;
+use crate::kinds::lookup::last_by;
 use crate::service_ip::{AddressRefusal, Allocator, Claim, PortRefusal};
 
 /// Why a Service gets no address or port.
@@ -138,35 +140,44 @@ impl Allocation<'_> {
 
     fn node_ports(&mut self, service: &mut Value, old: Option<&Value>) -> Result<(), Refusal> {
         let held = old.filter(|old| spec::uses_node_ports(old)).map(spec::node_ports).unwrap_or_default();
+        let held: HashSet<i64> = held.into_iter().collect();
         if spec::uses_node_ports(service) {
             self.new_node_ports(service, &held, old.is_none())?;
         }
         let kept = if spec::uses_node_ports(service) { spec::node_ports(service) } else { Vec::new() };
+        let kept: HashSet<i64> = kept.into_iter().collect();
         held.into_iter().filter(|port| !kept.contains(port)).for_each(|port| self.claim.free_port(port));
         Ok(())
     }
 
     /// Ports of one number (over TCP and UDP, say) share a node port when the Service is new.
-    fn new_node_ports(&mut self, service: &mut Value, held: &[i64], share: bool) -> Result<(), Refusal> {
+    fn new_node_ports(&mut self, service: &mut Value, held: &HashSet<i64>, share: bool) -> Result<(), Refusal> {
         let wants = spec::wants_node_ports(service);
         let asked: Vec<(i64, i64)> = spec::ports(service)
             .iter()
             .map(|port| (port["port"].as_i64().unwrap_or_default(), spec::node_port(port)))
             .collect();
-        let mut given: Vec<(i64, i64)> = Vec::new();
+        // The first node port asked for, and the first one given, by the number of the port.
+        let mut wished: HashMap<i64, i64> = HashMap::new();
+        for (number, node_port) in asked.iter().filter(|(_, node_port)| share && *node_port != 0) {
+            wished.entry(*number).or_insert(*node_port);
+        }
+        let mut shared: HashMap<i64, i64> = HashMap::new();
+        let mut own = held.clone();
         for (index, port) in defaults::items(&mut service["spec"], "ports").enumerate() {
             let (number, asked_for) = asked[index];
-            let shared = given.iter().find(|(other, _)| share && *other == number).map(|(_, node_port)| *node_port);
-            let later = asked.iter().find(|(other, node_port)| share && *other == number && *node_port != 0);
-            let node_port = match (asked_for, shared, later) {
+            let node_port = match (asked_for, shared.get(&number), wished.get(&number)) {
                 (0, _, _) if !wants => continue,
-                (0, Some(shared), _) => shared,
-                (0, None, Some((_, later))) => self.reserve_port(index, *later, held, &given)?,
+                (0, Some(shared), _) => *shared,
+                (0, None, Some(wished)) => self.reserve_port(index, *wished, &own)?,
                 (0, None, None) => self.allocate_port()?,
-                (asked_for, _, _) => self.reserve_port(index, asked_for, held, &given)?,
+                (asked_for, _, _) => self.reserve_port(index, asked_for, &own)?,
             };
             port["nodePort"] = node_port.into();
-            given.push((number, node_port));
+            own.insert(node_port);
+            if share {
+                shared.entry(number).or_insert(node_port);
+            }
         }
         Ok(())
     }
@@ -177,8 +188,8 @@ impl Allocation<'_> {
     }
 
     /// Takes a port that was asked for, unless this Service has it already.
-    fn reserve_port(&mut self, index: usize, port: i64, held: &[i64], given: &[(i64, i64)]) -> Result<i64, Refusal> {
-        if held.contains(&port) || given.iter().any(|(_, given)| *given == port) {
+    fn reserve_port(&mut self, index: usize, port: i64, own: &HashSet<i64>) -> Result<i64, Refusal> {
+        if own.contains(&port) {
             return Ok(port);
         }
         self.allocator.reserve_port(port, &mut self.claim).map(|()| port).map_err(|refusal| {
@@ -220,10 +231,11 @@ fn keep_what_was_given(service: &mut Value, old: &Value) {
         }
     }
     if spec::wants_node_ports(old) && spec::wants_node_ports(service) {
-        let still_used = spec::node_ports(service);
+        let still_used: HashSet<i64> = spec::node_ports(service).into_iter().collect();
+        let old_ports = last_by(&old["spec"]["ports"], "name");
         for port in defaults::items(&mut service["spec"], "ports").filter(|port| spec::node_port(port) == 0) {
-            let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
-            let before = spec::ports(old).iter().rfind(|old| name(old) == name(port)).map_or(0, spec::node_port);
+            let before = old_ports.get(port["name"].as_str().unwrap_or_default());
+            let before = before.map_or(0, |before| spec::node_port(before));
             if before != 0 && !still_used.contains(&before) {
                 port["nodePort"] = before.into();
             }

@@ -1,8 +1,9 @@
 //! How `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` must agree.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::spec;
 use crate::field::{Errors, Node};
@@ -21,21 +22,21 @@ pub(super) fn validate(service: Node<'_, '_>, old: Option<&Value>, errors: &mut 
     validate_first(spec.field("clusterIP").str(), ips, errors);
     validate_families(spec, errors);
 
-    let known = old.map(spec::cluster_ips).unwrap_or_default();
+    let known: HashSet<&str> = old.map(spec::cluster_ips).unwrap_or_default().into_iter().collect();
     let mut faults = Errors::default();
     for (index, address) in ips.items().enumerate() {
         if index == 0 && address.str() == spec::NONE {
             if ips.len() > 1 {
-                faults.invalid(&ips.path, ips.value.clone(), "'None' must be the first and only value");
+                faults.invalid(&ips.path, ips.value, "'None' must be the first and only value");
             }
-        } else if !known.contains(&address.str()) {
+        } else if !known.contains(address.str()) {
             ip::validate(address, &mut faults);
         }
     }
     let bad_addresses = !faults.is_empty();
     errors.extend(faults);
     if ips.len() > 2 {
-        errors.invalid(&ips.path, ips.value.clone(), "may only hold up to 2 values");
+        errors.invalid(&ips.path, ips.value, "may only hold up to 2 values");
     }
     if !bad_addresses {
         validate_against_families(service, errors);
@@ -61,12 +62,12 @@ fn validate_list_change(list: Node<'_, '_>, before: &[&str], noun: &str, policy:
     let after = spec::texts(list.value);
     if before.len() == after.len() {
         for index in (0..before.len()).filter(|index| before[*index] != after[*index]) {
-            errors.invalid(&list.path.index(index), json!(after), "may not change once set");
+            errors.invalid(&list.path.index(index), &after, "may not change once set");
         }
     } else if after.is_empty() {
-        errors.invalid(&list.path.index(0), json!(after), &format!("primary {noun} can not be unset"));
+        errors.invalid(&list.path.index(0), &after, &format!("primary {noun} can not be unset"));
     } else if before.first().is_some_and(|before| *before != after[0]) {
-        errors.invalid(&list.path.index(0), json!(after), "may not change once set");
+        errors.invalid(&list.path.index(0), &after, "may not change once set");
     }
     if before.len() > 1 && after.len() == 1 && policy.str() != "SingleStack" {
         let detail = format!("must be set to 'SingleStack' when releasing the secondary {noun}");
@@ -79,26 +80,25 @@ fn validate_first(cluster_ip: &str, ips: Node<'_, '_>, errors: &mut Errors) {
     match (cluster_ip, first) {
         ("", None) => {}
         ("", Some(_)) => {
-            errors.invalid(&ips.path, ips.value.clone(), "must be empty when `clusterIP` is not specified");
+            errors.invalid(&ips.path, ips.value, "must be empty when `clusterIP` is not specified");
         }
         (_, None) => errors.required(&ips.path, ""),
         (single, Some(first)) if single != first => {
-            errors.invalid(&ips.path, ips.value.clone(), "first value must match `clusterIP`");
+            errors.invalid(&ips.path, ips.value, "first value must match `clusterIP`");
         }
         _ => {}
     }
 }
 
 fn validate_families(spec: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for family in spec.field("ipFamilies").items() {
         if !FAMILIES.contains(&family.str()) {
             errors.unsupported(&family.path, family.str(), &FAMILIES);
         }
-        if seen.contains(&family.str()) {
+        if !seen.insert(family.str()) {
             errors.duplicate(&family.path, family.str());
         }
-        seen.push(family.str());
     }
     let policy = spec.field("ipFamilyPolicy");
     if policy.is_set() && !POLICIES.contains(&policy.str()) {
@@ -117,7 +117,7 @@ fn validate_against_families(service: Node<'_, '_>, errors: &mut Errors) {
     if parsed.len() > 1 {
         let both = |v4: bool| parsed.iter().flatten().any(|address| address.is_ipv4() == v4);
         if !(both(true) && both(false)) {
-            errors.invalid(&ips.path, ips.value.clone(), "may specify no more than one IP for each IP family");
+            errors.invalid(&ips.path, ips.value, "may specify no more than one IP for each IP family");
         }
     }
     let families = spec::families(service.value);
@@ -132,6 +132,8 @@ fn validate_against_families(service: Node<'_, '_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn messages(check: impl Fn(Node<'_, '_>, &mut Errors), spec: Value) -> Vec<String> {

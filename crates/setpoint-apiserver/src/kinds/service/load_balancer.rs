@@ -1,11 +1,14 @@
 //! The rules of what only a Service behind a load balancer has.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::spec;
 use crate::field::{Errors, Node};
 use crate::ip;
 use crate::kinds::endpoints::report;
+use crate::kinds::lookup::first_by;
 use crate::labels;
 use crate::names;
 
@@ -28,11 +31,11 @@ pub(super) fn validate_status(service: Node<'_, '_>, old: &Value, errors: &mut E
     if spec::kind(service.value) != spec::LOAD_BALANCER && !list.is_empty() {
         return errors.forbidden(&list.path, "may only be used when `spec.type` is 'LoadBalancer'");
     }
-    let known = old["status"]["loadBalancer"]["ingress"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let known = first_by(&old["status"]["loadBalancer"]["ingress"], "ip");
     for ingress in list.items() {
         let (address, mode, hostname) = (ingress.field("ip"), ingress.field("ipMode"), ingress.field("hostname"));
         let has_ip = !address.str().is_empty();
-        if has_ip && !known.iter().any(|old| old["ip"] == *address.value) {
+        if has_ip && !known.contains_key(address.str()) {
             ip::validate(address, errors);
         }
         match (mode.is_set(), has_ip) {
@@ -61,9 +64,10 @@ fn validate_source_ranges(service: Node<'_, '_>, old: Option<&Value>, errors: &m
             errors.forbidden(&path, ONLY_BALANCED);
         }
         let known = old.map(|old| spec::texts(&old["spec"]["loadBalancerSourceRanges"])).unwrap_or_default();
+        let known: HashSet<&str> = known.into_iter().map(str::trim).collect();
         for (index, range) in ranges.items().enumerate() {
             let text = range.str().trim();
-            if !known.iter().any(|known| known.trim() == text) {
+            if !known.contains(text) {
                 ip::validate_cidr(text, &path.index(index), errors);
             }
         }

@@ -1,5 +1,6 @@
 //! The rules of a Service's ports.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use crate::names;
 
 /// Checks each port. Where there are several, each has a name of its own.
 pub(super) fn validate(ports: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for port in ports.items() {
         validate_port(port, ports.len() > 1, &mut seen, errors);
     }
@@ -24,7 +25,7 @@ pub(super) fn validate_unique(service: Node<'_, '_>, errors: &mut Errors) {
     validate_unique_ports(spec.field("ports"), errors);
 }
 
-fn validate_port<'v>(port: Node<'v, '_>, named: bool, seen: &mut Vec<&'v str>, errors: &mut Errors) {
+fn validate_port<'v>(port: Node<'v, '_>, named: bool, seen: &mut HashSet<&'v str>, errors: &mut Errors) {
     let name = port.field("name");
     if name.str().is_empty() {
         if named {
@@ -32,10 +33,9 @@ fn validate_port<'v>(port: Node<'v, '_>, named: bool, seen: &mut Vec<&'v str>, e
         }
     } else {
         report(name, names::dns1123_label, errors);
-        if seen.contains(&name.str()) {
+        if !seen.insert(name.str()) {
             errors.duplicate(&name.path, name.str());
         }
-        seen.push(name.str());
     }
     validate_number(port.field("port"), errors);
     validate_protocol(port, errors);
@@ -61,26 +61,24 @@ fn validate_node_ports(service: Node<'_, '_>, ports: Node<'_, '_>, errors: &mut 
             errors.forbidden(&port.field("nodePort").path, "may not be used when `type` is 'ClusterIP'");
         }
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for port in ports.items().filter(|port| spec::node_port(port.value) != 0) {
         let identity = (port.field("protocol").str(), spec::node_port(port.value));
-        if seen.contains(&identity) {
+        if !seen.insert(identity) {
             errors.duplicate(&port.field("nodePort").path, identity.1);
         }
-        seen.push(identity);
     }
 }
 
 /// A port of one protocol is served once. Kubernetes shows the pair as a port of which nothing else is known.
 fn validate_unique_ports(ports: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for port in ports.items() {
         let identity = (port.field("protocol").str(), port.field("port").i64().unwrap_or_default());
-        if seen.contains(&identity) {
-            let message = format!("Duplicate value: {}", PortIdentity(identity.0, identity.1));
+        if !seen.insert(identity) {
+            let message = || format!("Duplicate value: {}", PortIdentity(identity.0, identity.1));
             errors.push(Fault::Duplicate, &port.path, message);
         }
-        seen.push(identity);
     }
 }
 

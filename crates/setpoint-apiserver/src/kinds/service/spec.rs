@@ -1,5 +1,7 @@
 //! What a Service's spec says, and what a change of its type takes away.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::kinds::defaults;
@@ -87,7 +89,7 @@ pub(super) fn drop_what_the_type_lost(service: &mut Value, old: &Value) {
             }
         }
     }
-    let old_ports = node_ports(old);
+    let old_ports: HashSet<i64> = node_ports(old).into_iter().collect();
     if uses_node_ports(old)
         && !uses_node_ports(service)
         && node_ports(service).iter().all(|port| old_ports.contains(port))

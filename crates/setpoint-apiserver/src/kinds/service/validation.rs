@@ -1,5 +1,7 @@
 //! The rules of Services.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{cluster_ips, load_balancer, ports, spec};
@@ -138,10 +140,11 @@ fn validate_affinity(spec: Node<'_, '_>, errors: &mut Errors) {
 }
 
 fn validate_external_ips(spec: Node<'_, '_>, old: Option<&Value>, errors: &mut Errors) {
-    let known = old.map(|old| spec::texts(&old["spec"]["externalIPs"])).unwrap_or_default();
+    let known: HashSet<&str> =
+        old.map(|old| spec::texts(&old["spec"]["externalIPs"])).unwrap_or_default().into_iter().collect();
     for address in spec.field("externalIPs").items() {
         let mut faults = Errors::default();
-        if !known.contains(&address.str()) {
+        if !known.contains(address.str()) {
             ip::validate(address, &mut faults);
         }
         if faults.is_empty() {

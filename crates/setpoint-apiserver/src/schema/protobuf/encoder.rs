@@ -9,7 +9,7 @@ use super::{BASE64, MAGIC};
 use crate::schema::{Schema, Shape, Type};
 
 /// Writes an object as a client would, but only the fields that it has.
-pub(super) fn encode(schema: &Schema, object: &Value) -> Vec<u8> {
+pub(in crate::schema) fn encode(schema: &Schema, object: &Value) -> Vec<u8> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().as_bytes().to_vec();
     let type_meta = [delimited(1, &text("apiVersion")), delimited(2, &text("kind"))].concat();
     [MAGIC, &delimited(1, &type_meta), &delimited(2, &encode_value(schema.root(), object))].concat()

@@ -18,6 +18,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+#[cfg(test)]
+pub(super) use self::encoder::encode;
 use self::numbers::{Member, Numbers};
 use self::wire::{Content, Fields, Malformed};
 use super::{DecodeError, Definition, MAX_DEPTH, Schema, Shape, TypeMeta};
