@@ -79,7 +79,7 @@ async fn what_happened_is_counted() {
     assert_eq!(value("apiserver_storage_objects", &["resource=\"configmaps\""]), 1.0);
     assert!(value("store_commits_total", &[]) >= 5.0, "the namespaces and the ConfigMap");
     assert!(value("store_revision", &[]) >= 5.0);
-    for name in ["store_commit_duration_seconds_count", "store_batches_total", "store_watches", "store_keys"] {
+    for name in ["store_commit_duration_seconds_count", "store_batch_commits_count", "store_watches", "store_keys"] {
         value(name, &[]);
     }
 }

@@ -37,7 +37,7 @@ async fn a_watch_from_a_forgotten_revision_is_told_so_in_the_stream() {
 async fn a_watch_that_falls_behind_is_told_so_too() {
     let api = Api::forgetting_after(8).await;
     let start = api.store.revision();
-    let watch = api.get(format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}&timeoutSeconds=5")).watch().await;
+    let watch = api.get(format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}&timeoutSeconds=1")).watch().await;
     api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
     for round in 0..100 {
         let patch = json!({"data": {"colour": round.to_string()}});

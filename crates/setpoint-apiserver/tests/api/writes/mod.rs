@@ -3,6 +3,7 @@
 mod configuration;
 mod creation;
 mod deletion;
+mod events;
 mod field_validation;
 mod namespaces;
 mod patches;
@@ -10,3 +11,4 @@ mod pods;
 mod scale;
 mod services;
 mod updates;
+mod warnings;

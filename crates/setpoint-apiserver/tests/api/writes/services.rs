@@ -1,6 +1,7 @@
 //! The addresses and ports of Services.
 
 use std::collections::HashSet;
+use std::future::IntoFuture;
 
 use serde_json::{Value, json};
 
@@ -91,6 +92,17 @@ async fn a_service_may_go_without_an_address() {
     let headless = api.post(SERVICES, at("headless", &json!("None"))).await.expect(201);
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
     api.post(SERVICES, at("another", &json!("None"))).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_write_is_finished_when_its_client_goes_away() {
+    let api = Api::new().await;
+    let address = json!("10.96.55.55");
+    let mut sending = api.post(SERVICES, at("web", &address)).into_future();
+    assert!(futures::poll!(&mut sending).is_pending(), "the commit is under way");
+    drop(sending);
+    api.eventually(format!("{SERVICES}/web"), |answer| answer.status == 200).await;
+    api.post(SERVICES, at("thief", &address)).await.refused(422, "Invalid", &["already allocated"]);
 }
 
 #[tokio::test]
