@@ -73,8 +73,8 @@ async fn what_a_finalizer_holds_keeps_the_namespace_and_its_status_says_so() {
     api.delete(format!("{NAMESPACES}/team")).await.expect(200);
 
     let condition = |answer: &crate::fixture::Answer, kind: &str| {
-        let conditions = answer["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.filter(|condition| condition["type"] == kind).cloned().next().unwrap_or_default()
+        let mut conditions = answer["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
     };
     let waiting = api
         .eventually(format!("{NAMESPACES}/team"), |answer| {
