@@ -11,9 +11,6 @@ const DNS1123_LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of low
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const DNS1123_SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
      characters, '-' or '.', and must start and end with an alphanumeric character";
-const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
-const DNS1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
-     with an alphabetic character, and end with an alphanumeric character";
 const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_KEY_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
      alphanumeric character";
@@ -21,16 +18,10 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
      or '.', and must start and end with an alphanumeric character";
 const CONFIG_MAP_KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-const ENV_VAR_NAME_RULE: &str = "a valid environment variable name must consist of alphabetic characters, digits, '_', \
-     '-', or '.', and must not start with a digit";
 const RELAXED_ENV_VAR_NAME_RULE: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-const C_IDENTIFIER_RULE: &str = "a valid C identifier must start with alphabetic character or '_', followed by a \
-     string of alphanumeric characters or '_'";
 const HTTP_HEADER_NAME_RULE: &str = "a valid HTTP header must consist of alphanumeric characters or '-'";
 const PERCENT_RULE: &str = "a valid percent string must be a numeric string followed by an ending '%'";
-const CONDITION_REASON_RULE: &str = "a condition reason must start with alphabetic character, optionally followed by a \
-     string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
@@ -67,15 +58,6 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut messages = longer_than(value, SUBDOMAIN_MAX);
     if !is_dns1123_subdomain(value) {
         messages.push(grammar(DNS1123_SUBDOMAIN_RULE, DNS1123_SUBDOMAIN, &["example.com"]));
-    }
-    messages
-}
-
-/// A DNS label that starts with a letter; at most 63 characters.
-pub fn dns1035_label(value: &str) -> Vec<String> {
-    let mut messages = longer_than(value, LABEL_MAX);
-    if !(is_dns1123_label(value) && value.starts_with(|c: char| c.is_ascii_lowercase())) {
-        messages.push(grammar(DNS1035_LABEL_RULE, DNS1035_LABEL, &["my-name", "abc-123"]));
     }
     messages
 }
@@ -138,18 +120,6 @@ pub fn config_map_key(value: &str) -> Vec<String> {
     messages
 }
 
-/// An environment variable's name, in the narrow form.
-pub fn env_var_name(value: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-    if value.is_empty() || value.as_bytes()[0].is_ascii_digit() || !value.bytes().all(good) {
-        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        messages.push(grammar(ENV_VAR_NAME_RULE, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
-    }
-    messages.extend(leaves_directory(value));
-    messages
-}
-
 /// An environment variable's name in the wide form that containers accept: printable ASCII without `=`.
 pub fn relaxed_env_var_name(value: &str) -> Vec<String> {
     if value.is_empty() {
@@ -192,16 +162,6 @@ pub fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
     }
 }
 
-/// A name a C program could use.
-pub fn c_identifier(value: &str) -> Vec<String> {
-    let good = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if good {
-        return Vec::new();
-    }
-    vec![grammar(C_IDENTIFIER_RULE, "[A-Za-z_][A-Za-z0-9_]*", &["my_name", "MY_NAME", "MyName"])]
-}
-
 /// The name of an HTTP header.
 pub fn http_header_name(value: &str) -> Vec<String> {
     if !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
@@ -217,18 +177,6 @@ pub fn percent(value: &str) -> Vec<String> {
         return Vec::new();
     }
     vec![grammar(PERCENT_RULE, "[0-9]+%", &["1%", "93%"])]
-}
-
-/// The `reason` of a condition.
-pub fn condition_reason(value: &str) -> Vec<String> {
-    let good = value.starts_with(|c: char| c.is_ascii_alphabetic())
-        && value.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_,:".contains(&b));
-    if good {
-        return Vec::new();
-    }
-    let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-    vec![grammar(CONDITION_REASON_RULE, "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", &examples)]
 }
 
 /// A name that stands as one segment of a URL, which is all some kinds ask of their names.
@@ -319,10 +267,6 @@ mod tests {
                 ("an underscore is refused", "a_b", &["'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]"]),
             ],
         );
-        check(
-            dns1035_label,
-            &[("a letter leads", "web-1", &[]), ("a digit may not lead", "1-web", &["a DNS-1035 label"])],
-        );
     }
 
     #[test]
@@ -365,7 +309,6 @@ mod tests {
                 ("a slash is refused", "a/b", &["a valid config key"]),
             ],
         );
-        check(env_var_name, &[("a digit may not lead", "1A", &["must not start with a digit"]), ("usual", "A_1", &[])]);
         check(
             relaxed_env_var_name,
             &[
@@ -382,7 +325,6 @@ mod tests {
                 ("too long, with a double dash at its end", "abcdefghijklmnop--", &["15", "consecutive", "end with"]),
             ],
         );
-        check(c_identifier, &[("a dash is refused", "a-b", &["a valid C identifier"]), ("usual", "_a1", &[])]);
         check(http_header_name, &[("usual", "X-A", &[]), ("a colon is refused", "X:", &["a valid HTTP header"])]);
         check(percent, &[("usual", "25%", &[]), ("no number", "%", &["a valid percent string"])]);
         check(path_segment, &[("anything", "A b", &[]), ("slash and percent", "/%", &["'/'", "'%'"])]);

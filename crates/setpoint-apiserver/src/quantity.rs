@@ -121,18 +121,6 @@ impl Quantity {
     pub fn milli_value(self) -> i64 {
         saturate(div_away_from_zero(self.nanos, NANOS / 1000))
     }
-
-    /// The sum, in the notation of `self` (of `other`, if `self` is zero).
-    pub fn checked_add(self, other: Quantity) -> Option<Quantity> {
-        let notation = if self.is_zero() { other.notation } else { self.notation };
-        Some(Quantity { nanos: self.nanos.checked_add(other.nanos)?, notation })
-    }
-
-    /// The difference, in the notation of `self` (of `other`, if `self` is zero).
-    pub fn checked_sub(self, other: Quantity) -> Option<Quantity> {
-        let notation = if self.is_zero() { other.notation } else { self.notation };
-        Some(Quantity { nanos: self.nanos.checked_sub(other.nanos)?, notation })
-    }
 }
 
 impl PartialEq for Quantity {
@@ -308,15 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn amounts_compare_and_add_across_notations() {
+    fn amounts_compare_across_notations() {
         let quantity = |text: &str| Quantity::parse(text).expect(text);
         assert_eq!(quantity("1Ki"), quantity("1024"));
         assert!(quantity("1Gi") > quantity("1G"));
         assert_eq!(quantity("100m").value(), 1);
         assert_eq!(quantity("-100m").value(), -1);
         assert_eq!(quantity("1.0001").milli_value(), 1001);
-        assert_eq!(quantity("1Gi").checked_add(quantity("1Mi")).map(|sum| sum.to_string()), Some("1025Mi".into()));
-        assert_eq!(quantity("1").checked_sub(quantity("300m")).map(|rest| rest.to_string()), Some("700m".into()));
     }
 
     proptest! {
@@ -336,13 +322,6 @@ mod tests {
             if let Ok(normal) = Quantity::normalize(&text) {
                 prop_assert_eq!(Quantity::normalize(&normal), Ok(normal.clone()));
             }
-        }
-
-        #[test]
-        fn adding_and_taking_away_is_no_change(a in any::<i64>(), b in any::<i64>()) {
-            let (a, b) = (Quantity::parse(&a.to_string()), Quantity::parse(&b.to_string()));
-            let (a, b) = (a.expect("an integer"), b.expect("an integer"));
-            prop_assert_eq!(a.checked_add(b).and_then(|sum| sum.checked_sub(b)), Some(a));
         }
     }
 }

@@ -7,6 +7,8 @@ pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
+#[cfg(test)]
+mod hostile_tests;
 mod immutable;
 pub mod job;
 mod job_policy;

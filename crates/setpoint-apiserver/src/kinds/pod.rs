@@ -18,9 +18,6 @@ use super::pod_update;
 #[derive(Debug)]
 pub struct Pod;
 
-/// The subresource through which containers are added to a running pod.
-pub const EPHEMERAL_CONTAINERS: Part = Part::Other("ephemeralcontainers");
-
 /// How long a pod stays on a node that is not ready or cannot be reached, if it does not say.
 const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
@@ -307,7 +304,7 @@ mod tests {
         let old = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
         let mut new =
             json!({"metadata": {"name": "a"}, "spec": {"nodeName": "m", "ephemeralContainers": [{"name": "d"}]}});
-        Pod.prepare_update(&mut new, &old, EPHEMERAL_CONTAINERS);
+        Pod.prepare_update(&mut new, &old, Part::Other("ephemeralcontainers"));
         assert_eq!(new["spec"], json!({"nodeName": "n", "ephemeralContainers": [{"name": "d"}]}));
         assert_eq!(new["status"], old["status"]);
     }

@@ -9,7 +9,7 @@ use super::PatchError;
 use crate::schema::MAX_DEPTH;
 
 /// How many operations a patch may have.
-pub const MAX_OPERATIONS: usize = 10_000;
+const MAX_OPERATIONS: usize = 10_000;
 
 /// How many values, characters and shifts of list elements a patch may cost.
 const MAX_EFFORT: usize = 16 << 20;
@@ -383,7 +383,7 @@ mod tests {
             json!({"op": "move", "path": "/x"}),
             json!({"op": "move", "from": "/a", "path": "/a/b"}),
             json!({"op": "copy", "from": "/none", "path": "/x"}),
-            json!({"op": "test", "path": "/none", "value": null}),
+            json!({"op": "test", "path": "/none/none", "value": null}),
         ] {
             let result = patched(object.clone(), json!([operation]));
             assert!(matches!(result, Err(PatchError::Inapplicable(_))), "{operation} gave {result:?}");

@@ -15,7 +15,7 @@ use std::fmt;
 use serde_json::Value;
 use thiserror::Error;
 
-pub use json::{JsonPatch, MAX_OPERATIONS};
+pub use json::JsonPatch;
 pub use merge::merge;
 pub use strategic::strategic_merge;
 

@@ -43,10 +43,6 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    pub fn terms(&self) -> &[Term] {
-        &self.terms
-    }
-
     /// Whether it restricts nothing.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

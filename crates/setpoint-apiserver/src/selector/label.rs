@@ -46,10 +46,6 @@ pub enum Condition {
 pub struct LabelSelectorError(String);
 
 impl LabelSelector {
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
-    }
-
     /// Whether it restricts nothing.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

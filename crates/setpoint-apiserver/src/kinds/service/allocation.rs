@@ -273,6 +273,7 @@ fn invalid(report: impl FnOnce(&mut Errors)) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service_ip::ServiceRange;
 
     /// A small cluster whose chance is counted up from zero.
     struct Cluster {
@@ -282,7 +283,8 @@ mod tests {
 
     impl Cluster {
         fn new() -> Cluster {
-            Cluster { allocator: Allocator::new("10.0.0.0/24".parse().expect("a range"), 30000..=30009), chance: 0 }
+            let range = ServiceRange::new(Ipv4Addr::new(10, 0, 0, 0), 24);
+            Cluster { allocator: Allocator::new(range, 30000..=30009), chance: 0 }
         }
 
         fn claim(&mut self, spec: Value, old: Option<&Value>) -> Result<(Value, Claim), Vec<String>> {
