@@ -263,3 +263,23 @@ fn kind_details(group: &str, kind: &str, name: &str) -> Value {
     }
     details
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Path;
+
+    #[test]
+    fn a_message_says_each_fault_once_and_how_many_more_there_are() {
+        let rows = [("one", 1, ""), ("the same twice", 2, ""), ("too many", 1_500, ", and 500 more]")];
+        for (name, count, end) in rows {
+            let mut errors = Errors::default();
+            (0..count).for_each(|_| errors.required(&Path::of("spec"), ""));
+            let status = Failure::invalid_kind("", "Pod", "p", errors).status().expect("a Status");
+            let start = if end.is_empty() { "" } else { "[" };
+            let message = format!("Pod \"p\" is invalid: {start}spec: Required value{end}");
+            assert_eq!(status["message"], message, "{name}");
+            assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(count.min(1_000)), "{name}");
+        }
+    }
+}

@@ -249,7 +249,8 @@ fn nested_revision(depth: usize) -> [(&'static str, Value); 2] {
 #[test]
 fn what_is_accepted_can_be_read_again() {
     let revision = schema("apps.v1.ControllerRevision");
-    let ways: [(&str, fn(&Schema, &Value) -> Result<Decoded, DecodeError>); 4] = [
+    type Way = fn(&Schema, &Value) -> Result<Decoded, DecodeError>;
+    let ways: [(&str, Way); 4] = [
         ("JSON", |schema, object| Body::json(object.to_string().as_bytes()).decode(schema)),
         ("YAML", |schema, object| Body::yaml(object.to_string().as_bytes()).decode(schema)),
         ("protobuf", |schema, object| Body::protobuf(&protobuf::encode(schema, object)).decode(schema)),

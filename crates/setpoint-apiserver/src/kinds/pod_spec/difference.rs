@@ -6,7 +6,7 @@ use std::iter;
 const CONTEXT: usize = 3;
 
 /// How many pairs of lines are compared.
-const MAX_PAIRS: usize = 1 << 20;
+const MAX_PAIRS: usize = 1 << 18;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {

@@ -340,6 +340,9 @@ fn with_security_context(spec: &Value) -> Value {
     spec
 }
 
+/// How much is shown: every element comes with all the fields it could have, so a long list becomes a far longer text.
+const MAX_SHOWN: usize = 256 * 1024;
+
 /// Writes values as JSON, the fields of an object in their fixed order.
 #[derive(Debug)]
 struct Writer {
@@ -378,6 +381,9 @@ impl Writer {
         let mut empty = true;
         for (name, value, form) in entries {
             self.next(&mut empty, depth);
+            if self.is_full() {
+                break;
+            }
             self.scalar(&name.into());
             self.text.push_str(if self.indented { ": " } else { ":" });
             self.show(value, form, depth + 1);
@@ -390,9 +396,21 @@ impl Writer {
         let mut empty = true;
         for item in items {
             self.next(&mut empty, depth);
+            if self.is_full() {
+                break;
+            }
             self.show(item, form, depth + 1);
         }
         self.close(']', empty, depth);
+    }
+
+    /// Whether there is no room for more, which the text then says.
+    fn is_full(&mut self) -> bool {
+        let full = self.text.len() >= MAX_SHOWN;
+        if full {
+            self.text.push('…');
+        }
+        full
     }
 
     fn next(&mut self, empty: &mut bool, depth: usize) {
@@ -442,5 +460,13 @@ mod tests {
         for (name, expected) in rows {
             assert!(text.contains(expected), "{name}: {text}");
         }
+    }
+
+    #[test]
+    fn a_long_template_is_cut() {
+        let template = json!({"spec": {"containers": vec![json!({"name": "c"}); 10_000]}});
+        let text = template_as_text(&template);
+        assert!(text.len() < MAX_SHOWN + 1024, "{}", text.len());
+        assert!(text.ends_with("…}}"), "it says so");
     }
 }
