@@ -13,15 +13,6 @@ pub enum Encoding {
     Yaml,
 }
 
-impl Encoding {
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Encoding::Json => "application/json",
-            Encoding::Yaml => "application/yaml",
-        }
-    }
-}
-
 /// What of an object an answer shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {

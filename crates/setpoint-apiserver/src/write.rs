@@ -201,7 +201,7 @@ pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part:
     kind.prepare_update(object, old, part);
     if kind.has_generation() && kind.is_new_generation(object, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-        object["metadata"]["generation"] = (generation + 1).into();
+        object["metadata"]["generation"] = generation.saturating_add(1).into();
     }
     let mut errors = Errors::default();
     let node = Node::root(object);

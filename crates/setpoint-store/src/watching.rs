@@ -28,7 +28,7 @@ use crate::store::{At, Error, Event, Result, Revision};
 pub(crate) const CHUNK: u64 = 256;
 
 /// About what it takes to hand an event to one reader.
-const READER_TIME: Duration = Duration::from_micros(20);
+const READER_TIME: Duration = Duration::from_micros(10);
 
 /// How long a commit may wait for those before it to be taken.
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
@@ -141,7 +141,8 @@ impl<'s> Seed<'_, 's, '_> {
             let here = path.field(&key);
             let Some(position) = definitions[index].position(&key) else {
                 walk.remark("unknown", &here);
-                entries.next_value::<IgnoredAny>()?;
+                // Read all the same, since the limit of depth holds for what is thrown away too.
+                entries.next_value_seed(Seed { walk: &mut *walk, shape: &Shape::Any, path: here, depth })?;
                 continue;
             };
             if values[position].is_some() {

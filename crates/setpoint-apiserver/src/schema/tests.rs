@@ -246,10 +246,11 @@ fn nested_revision(depth: usize) -> [(&'static str, Value); 2] {
     [("objects", json!({"data": objects})), ("lists", json!({"data": lists}))]
 }
 
+type Way = fn(&Schema, &Value) -> Result<Decoded, DecodeError>;
+
 #[test]
 fn what_is_accepted_can_be_read_again() {
     let revision = schema("apps.v1.ControllerRevision");
-    type Way = fn(&Schema, &Value) -> Result<Decoded, DecodeError>;
     let ways: [(&str, Way); 4] = [
         ("JSON", |schema, object| Body::json(object.to_string().as_bytes()).decode(schema)),
         ("YAML", |schema, object| Body::yaml(object.to_string().as_bytes()).decode(schema)),

@@ -150,7 +150,7 @@ impl Follower {
             if self.filter.matches(&self.resource, &stored) {
                 self.write_event("ADDED", &stored, &mut chunk);
             }
-            if self.initial.len() % SCAN == 0 {
+            if self.initial.len().is_multiple_of(SCAN) {
                 tokio::task::yield_now().await;
             }
         }
