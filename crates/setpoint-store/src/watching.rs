@@ -14,8 +14,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::task::Waker;
-use std::thread;
-use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -26,12 +24,6 @@ use crate::store::{At, Error, Event, Result, Revision};
 
 /// How many commits are dispatched, or read from history, before others have their turn.
 pub(crate) const CHUNK: u64 = 256;
-
-/// About what it takes to hand an event to one reader.
-const READER_TIME: Duration = Duration::from_micros(10);
-
-/// How long a commit may wait for those before it to be taken.
-const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -149,7 +141,6 @@ impl Hub {
     }
 
     /// Follows the commits until the store closes.
-    #[expect(clippy::disallowed_methods, reason = "the dispatcher has a thread of its own")]
     pub(crate) fn dispatch(&self) {
         let _ending = Ending(self);
         loop {
@@ -159,12 +150,10 @@ impl Hub {
                 signal.commits = false;
                 signal.closing
             };
-            let mut woken = 0;
-            while self.dispatch_chunk(&mut woken) {}
+            while self.dispatch_chunk() {}
             if closing {
                 return;
             }
-            thread::sleep(pause(woken));
         }
     }
 
@@ -173,12 +162,12 @@ impl Hub {
     pub(crate) fn dispatch_up_to(&self, revision: Revision) {
         // A watch that starts now begins after these commits, or learns that they are gone.
         while self.watches() > 0 && self.dispatched() < revision {
-            self.dispatch_chunk(&mut 0);
+            self.dispatch_chunk();
         }
     }
 
-    /// Queues the next commits and counts the readers it woke; whether there may be more.
-    fn dispatch_chunk(&self, woken: &mut u32) -> bool {
+    /// Queues the next commits; whether there may be more.
+    fn dispatch_chunk(&self) -> bool {
         let watchers = self.watchers.lock();
         let dispatched = self.dispatched();
         let state = self.state.read();
@@ -204,7 +193,6 @@ impl Hub {
         }
         self.dispatched.store(last, Release);
         drop(watchers);
-        *woken += u32::try_from(wakers.len()).unwrap_or(u32::MAX);
         wakers.into_iter().for_each(Waker::wake);
         more
     }
@@ -222,12 +210,6 @@ impl Drop for Ending<'_> {
         drop(watchers);
         wakers.into_iter().for_each(Waker::wake);
     }
-}
-
-/// The time given to readers to take what they were woken for. Commits that come meanwhile share the next wake, so that
-/// under load each reader is woken less often, for more; a lone commit is never delayed.
-fn pause(woken: u32) -> Duration {
-    (READER_TIME * woken).min(LONGEST_PAUSE)
 }
 
 impl Watchers {
