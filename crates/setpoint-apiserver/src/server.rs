@@ -191,15 +191,18 @@ impl Server {
         let _in_flight = self.0.metrics.in_flight(verb);
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { resource, verb, path, query, headers, body, now };
-        if verb == Verb::Watch {
-            return verbs::watch(&self.0, call).await;
+        match verb {
+            Verb::Watch => verbs::watch(&self.0, call).await,
+            Verb::Get | Verb::List => {
+                tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
+            }
+            _ => self.write(call).await,
         }
-        if matches!(verb, Verb::Get | Verb::List) {
-            return tokio::time::timeout(DEADLINE, verbs::run(&self.0, call))
-                .await
-                .map_err(|_| Failure::timed_out())?;
-        }
-        // A write goes on when its client goes away: the commit may have happened, and what follows from it must too.
+    }
+
+    /// Runs a write, which goes on when its client goes away: the commit may have happened, and what follows from it must
+    /// too.
+    async fn write(&self, call: Call) -> Result<Response> {
         let shared = self.0.clone();
         let write = tokio::spawn(async move { verbs::run(&shared, call).await });
         match tokio::time::timeout(DEADLINE, write).await {
