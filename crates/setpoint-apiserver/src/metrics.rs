@@ -153,9 +153,9 @@ impl Collector for StoreMetrics {
             let labels = [("resource", resource.as_str())];
             ConstGauge::new(*count).encode(objects.encode_family(&labels)?)?;
         }
-        let Statistics { commits, batch_commits, batch_duration_micros, watches, keys, .. } = &self.statistics;
+        let Statistics { batch_commits, batch_duration_micros, watches, keys } = &self.statistics;
         let total = encoder.encode_descriptor("store_commits", "Commits acknowledged", None, MetricType::Counter)?;
-        ConstCounter::new(*commits).encode(total)?;
+        ConstCounter::new(batch_commits.sum).encode(total)?;
         let sizes = "Commits that share a durable transaction";
         let metric = encoder.encode_descriptor("store_batch_commits", sizes, None, MetricType::Histogram)?;
         encode_histogram(metric, batch_commits, 1.0)?;

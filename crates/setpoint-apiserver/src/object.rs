@@ -79,11 +79,6 @@ impl Stored {
         self.bytes == bytes
     }
 
-    /// The same object, as of another revision (a DELETED event carries the revision of its deletion).
-    pub fn at(&self, revision: Revision) -> Stored {
-        Stored { bytes: self.bytes.clone(), revision }
-    }
-
     /// How long the text is that [`Stored::write`] appends after its head.
     pub fn text_len(&self) -> usize {
         SLOT.len() + digits(self.revision) + 1 + self.bytes.len() - LENGTH

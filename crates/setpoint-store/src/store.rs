@@ -166,14 +166,9 @@ impl fmt::Debug for Event {
 
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
-    pub commits: u64,
-    /// Durable transactions that held commits; `commits / batches` is the mean batch.
-    pub batches: u64,
-    /// Time spent in these, in microseconds.
-    pub batch_micros: u64,
-    /// How many commits each of them held.
+    /// How many commits each durable transaction held; the sum is that of all commits.
     pub batch_commits: Histogram,
-    /// How long each of them took, in microseconds.
+    /// How long each of these took, in microseconds.
     pub batch_duration_micros: Histogram,
     pub watches: u64,
     pub keys: u64,
