@@ -8,8 +8,8 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use setpoint_store as store;
 
-use crate::field::{Errors, FieldError};
 use crate::registry::Resource;
+use setpoint_api::field::{Errors, FieldError};
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
@@ -267,7 +267,7 @@ fn kind_details(group: &str, kind: &str, name: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Path;
+    use setpoint_api::field::Path;
 
     #[test]
     fn a_message_says_each_fault_once_and_how_many_more_there_are() {

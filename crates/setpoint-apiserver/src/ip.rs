@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::json;
 
-use crate::field::{Errors, Node, Path};
+use setpoint_api::field::{Errors, Node, Path};
 
 /// The family of an address, as Services and EndpointSlices name it.
 pub fn family(address: IpAddr) -> &'static str {

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 /// A column of `kubectl get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

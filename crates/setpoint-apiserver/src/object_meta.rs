@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::field::{Errors, Fault, Node, Path};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Fault, Node, Path};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 const IMMUTABLE: &str = "field is immutable";
 /// The finalizer that has the garbage collector keep an object's dependents.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use setpoint_store::Revision;
 
 use crate::failure::{Failure, Result};
-use crate::field::{Errors, Path};
+use setpoint_api::field::{Errors, Path};
 
 /// A parsed query string. The first of several values counts, as in Kubernetes.
 #[derive(Debug, Clone, Default)]

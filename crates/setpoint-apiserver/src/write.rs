@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
-use crate::field::{Errors, Node, Path};
 use crate::kind::Part;
 use crate::object_meta;
 use crate::query::FieldValidation;
 use crate::registry::{Resource, text_at};
 use crate::schema::{Body, DecodeError, Format};
+use setpoint_api::field::{Errors, Node, Path};
 
 /// What a new object gets that its writer cannot choose.
 #[derive(Debug, Clone)]

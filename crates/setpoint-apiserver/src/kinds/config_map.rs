@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 /// All values of a ConfigMap or a Secret together.
 pub(super) const DATA_MAX: usize = 1 << 20;

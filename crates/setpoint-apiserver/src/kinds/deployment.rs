@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::defaults::{fill, section};
 use super::immutable::validate_immutable;

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::defaults;
 use super::endpoints::{first_few, report, validate_app_protocol, validate_protocol};
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::ip;
 use crate::kind::{Behaviour, Column, Part};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const ADDRESSES_MAX: usize = 100;

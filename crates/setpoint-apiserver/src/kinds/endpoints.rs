@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::ip;
 use crate::kind::{Behaviour, Column, Part};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 /// The remark that every request for this kind gets.
 pub const DEPRECATION: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";

@@ -41,7 +41,7 @@ fn live(resource: &Resource, first: &Value, second: &Value) -> bool {
             drop(allocate(&mut object, Some(&old), &mut allocator, &mut random));
         }
         drop(write::finish_update(resource, &mut object, &old, part));
-        drop(resource.behaviour.warnings(crate::field::Node::root(&object), Some(&old)));
+        drop(resource.behaviour.warnings(setpoint_api::field::Node::root(&object), Some(&old)));
         drop(resource.behaviour.cells(&object, now));
         for field in resource.behaviour.selectable_fields() {
             drop((field.value)(&object));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node};
+use setpoint_api::field::{Errors, Node};
 
 /// Checks that a field still has its old value.
 pub(super) fn validate_immutable(field: Node<'_, '_>, old: &Value, errors: &mut Errors) {

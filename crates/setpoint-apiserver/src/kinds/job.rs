@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::field::{Errors, Fault, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Fault, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 use super::defaults::{fill, remove, section};
 use super::immutable::validate_immutable;

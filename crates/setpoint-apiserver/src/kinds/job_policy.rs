@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Fault, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Fault, Node};
+use setpoint_api::names;
 
 use super::pod_spec::not_negative;
 

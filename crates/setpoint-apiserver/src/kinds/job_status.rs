@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field::{Errors, Fault, Node, Path};
+use setpoint_api::field::{Errors, Fault, Node, Path};
 
 use super::job_policy::{count_indexes, indexes_overlap};
 use super::pod_spec::not_negative_if_set;

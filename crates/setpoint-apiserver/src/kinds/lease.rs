@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
+use setpoint_api::field::{Errors, Node};
 
 /// Fields of coordinated leader election, which this server does not do.
 const UNSERVED: [&str; 2] = ["strategy", "preferredHolder"];

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node, Path};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::labels;
-use crate::names;
 use crate::object_meta;
+use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 /// The part of a Namespace that removes `spec.finalizers`.
 pub const FINALIZE: Part = Part::Other("finalize");

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{defaults, shown};
 use crate::columns;
-use crate::field::{Errors, Fault, Node as Field, Path};
 use crate::ip;
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Fault, Node as Field, Path};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";

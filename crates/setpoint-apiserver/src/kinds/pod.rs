@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::defaults::{fill, remove, section};
 use super::pod_binding;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::defaults::fill;
 use super::immutable::validate_immutable;
@@ -269,7 +269,7 @@ mod tests {
         ];
         for (name, annotations, expected) in rows {
             let mut errors = Errors::default();
-            let at = Node { value: &annotations, path: crate::field::Path::of("at") };
+            let at = Node { value: &annotations, path: setpoint_api::field::Path::of("at") };
             validate_annotations(at, Node::root(&Value::Null), &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
         }

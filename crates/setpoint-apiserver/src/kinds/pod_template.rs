@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::Column;
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 use super::defaults::section;
 use super::pod_spec::{self, fill_pod_spec};

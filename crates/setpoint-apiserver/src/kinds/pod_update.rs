@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::field::{Errors, Node};
+use setpoint_api::field::{Errors, Node};
 
 use super::defaults::{items, remove, section};
 use super::lookup::first_by;

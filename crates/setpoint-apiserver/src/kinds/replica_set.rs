@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part};
+use setpoint_api::field::{Errors, Node};
 
 use super::defaults::{fill, section};
 use super::immutable::validate_immutable;

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column};
+use setpoint_api::field::{Errors, Node};
 
 use super::defaults::section;
 use super::pod_spec::not_negative;

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::config_map::{DATA_MAX, decoded_len, entry_count, validate_frozen, validate_key};
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node, Path};
 use crate::json_syntax;
 use crate::kind::{Behaviour, Column, Part, SelectableField};
+use setpoint_api::field::{Errors, Node, Path};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Secret;

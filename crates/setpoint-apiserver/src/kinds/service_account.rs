@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use crate::columns;
-use crate::field::Node;
 use crate::kind::{Behaviour, Column, Part};
+use setpoint_api::field::Node;
 
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
 use super::{Definition, Schema, Shape, scalar};
-use crate::field::Path;
+use setpoint_api::field::Path;
 
 /// How deep objects and lists may be nested, an object itself counted. What is stored is read again by a parser that
 /// goes 127 deep, also from within a list, a table or a watch event: there is room for all of them.

@@ -5,7 +5,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use jiff::Timestamp;
 
-use crate::quantity::Quantity;
+use setpoint_api::quantity::Quantity;
 
 /// Standard base64 that does not mind what the unused bits of the last character are.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

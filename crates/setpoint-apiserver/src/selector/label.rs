@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::names;
+use setpoint_api::names;
 
 /// A label query: every requirement must hold. Without requirements it matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::{Written, read, services, write};
 use crate::failure::{Failure, Result};
-use crate::field::Node;
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
@@ -17,6 +16,7 @@ use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 use crate::write::{self, Stamp};
+use setpoint_api::field::Node;
 
 /// How often a generated name may meet an existing one.
 const NAME_TRIES: usize = 8;

@@ -6,12 +6,12 @@ use setpoint_store::Commit;
 
 use super::{Written, delete_object, read, unchanged, write};
 use crate::failure::{Failure, Result};
-use crate::field::{Errors, Node};
 use crate::kinds::pod_binding;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Query, WriteOptions};
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
+use setpoint_api::field::{Errors, Node};
 
 /// Puts a Pod on a node. A Pod that is on one already stays there.
 pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {

@@ -7,7 +7,6 @@ use super::patch::Patch;
 use super::read;
 use super::update::{Source, apply};
 use crate::failure::{Failure, Result};
-use crate::field::{Errors, Node};
 use crate::kinds::scale::{scale_of, set_scale, validate_scale};
 use crate::negotiate;
 use crate::query::WriteOptions;
@@ -16,6 +15,7 @@ use crate::request::Verb;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 use crate::write::{self, Decoded};
+use setpoint_api::field::{Errors, Node};
 
 pub(super) async fn get(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;

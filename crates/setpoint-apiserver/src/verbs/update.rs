@@ -8,7 +8,6 @@ use super::create::create_by_update;
 use super::{Written, services, unchanged, write};
 use crate::deletion;
 use crate::failure::{Failure, Result};
-use crate::field::{Errors, Node, Path};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
@@ -18,6 +17,7 @@ use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 use crate::write::{self as pipeline, Decoded};
+use setpoint_api::field::{Errors, Node, Path};
 
 /// How often a write that names no revision is tried again when others write the same object.
 const TRIES: usize = 32;

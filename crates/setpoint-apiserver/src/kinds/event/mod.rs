@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 /// Events of the core group.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::field::{Errors, Fault, Node};
 use crate::kinds::shown;
-use crate::labels;
+use setpoint_api::field::{Errors, Fault, Node};
+use setpoint_api::labels;
 
 const TEXT_MAX: usize = 128;
 const MESSAGE_MAX: usize = 1024;

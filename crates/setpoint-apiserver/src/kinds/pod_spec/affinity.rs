@@ -1,8 +1,8 @@
 //! Affinity: the nodes and the neighbours a pod wants, or wants to avoid.
 
-use crate::field::{Errors, Node};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 use super::{named, scheduling};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::{Surroundings, environment, handlers, mounts, named, one_of, one_of_if_set, required, required_name};
 use super::{resources, security};

@@ -1,9 +1,9 @@
 //! The environment of a container: its variables and where their values come from.
 
-use crate::field::{Errors, Node, Path};
 use crate::kinds::lookup::last_by;
-use crate::names;
-use crate::quantity::Quantity;
+use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::names;
+use setpoint_api::quantity::Quantity;
 
 use super::{for_each_container, named, no_backsteps, required_name};
 

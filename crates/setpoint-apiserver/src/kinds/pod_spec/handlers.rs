@@ -1,7 +1,7 @@
 //! Probes and lifecycle hooks: what is called in a container to see how it is, or when it starts and stops.
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::{Surroundings, not_negative, one_of_if_set};
 

@@ -1,7 +1,7 @@
 //! Who a pod is and runs as: its names, its service account, its node, its classes, its deadline.
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::{named, network, one_of_if_set, validate_tolerations};
 

@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node, Path};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 pub(super) use defaults::{each, fill_pod, fill_pod_spec, within};
 pub(super) use internal::{spec_difference, template_as_text};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{Errors, Node};
+use setpoint_api::field::{Errors, Node};
 
 use super::{Surroundings, descending_path, one_of_if_set, required};
 

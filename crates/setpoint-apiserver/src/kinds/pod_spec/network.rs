@@ -1,7 +1,7 @@
 //! A pod on the network: host ports, DNS, host names and aliases.
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::{ip_address, named};
 

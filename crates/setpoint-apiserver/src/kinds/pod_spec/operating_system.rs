@@ -1,7 +1,7 @@
 //! What differs between Linux and Windows pods.
 
-use crate::field::{Errors, Node};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 use super::{for_each_container, named};
 

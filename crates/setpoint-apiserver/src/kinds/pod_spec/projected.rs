@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{Errors, Node, Path};
-use crate::labels;
+use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::labels;
 
 use super::environment::{validate_field_ref, validate_resource_field_ref};
 use super::required;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Fault, Node, Path};
-use crate::names;
-use crate::quantity::Quantity;
+use setpoint_api::field::{Errors, Fault, Node, Path};
+use setpoint_api::names;
+use setpoint_api::quantity::Quantity;
 
 use super::{Surroundings, named};
 

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::field::{Errors, Node};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 use super::named;
 

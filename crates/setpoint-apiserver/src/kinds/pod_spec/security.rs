@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node};
+use setpoint_api::field::{Errors, Node};
 
 use super::{Surroundings, descending_path, for_each_container, one_of_if_set, operating_system, user_id};
 

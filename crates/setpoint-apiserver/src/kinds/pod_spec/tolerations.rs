@@ -1,8 +1,8 @@
 //! Tolerations: which taints of a node a pod puts up with.
 
-use crate::field::{Errors, Node};
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 /// Checks a list of tolerations.
 pub(in crate::kinds) fn validate_tolerations(tolerations: Node<'_, '_>, errors: &mut Errors) {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::field::{Errors, Node, Path};
-use crate::names;
-use crate::quantity::Quantity;
+use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::names;
+use setpoint_api::quantity::Quantity;
 
 use super::{descending_path, named, no_backsteps, one_of, projected, required, required_name};
 

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{families, spec};
-use crate::field::{Errors, Path};
 use crate::ip;
 use crate::kinds::defaults;
 use crate::kinds::lookup::last_by;
 use crate::service_ip::{AddressRefusal, Allocator, Claim, PortRefusal};
+use setpoint_api::field::{Errors, Path};
 
 /// Why a Service gets no address or port.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::spec;
-use crate::field::{Errors, Node};
 use crate::ip;
+use setpoint_api::field::{Errors, Node};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{cluster_ips, spec};
-use crate::field::{Errors, Node, Path};
 use crate::ip;
+use setpoint_api::field::{Errors, Node, Path};
 
 /// The one family of addresses that is given out.
 const FAMILY: &str = "IPv4";

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::spec;
-use crate::field::{Errors, Node};
 use crate::ip;
 use crate::kinds::endpoints::report;
 use crate::kinds::lookup::first_by;
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 const IP_MODES: [&str; 2] = ["Proxy", "VIP"];
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 pub use self::allocation::{Refusal, allocate, release, seed};
 use super::defaults;
 use crate::columns;
-use crate::field::{Errors, Node};
 use crate::kind::{Behaviour, Column, Part, SelectableField};
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::names;
 
 const AFFINITY_TIMEOUT_S: i64 = 10_800;
 

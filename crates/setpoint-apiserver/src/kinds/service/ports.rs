@@ -6,9 +6,9 @@ use std::fmt;
 use serde_json::Value;
 
 use super::spec;
-use crate::field::{Errors, Fault, Node};
 use crate::kinds::endpoints::{report, validate_app_protocol, validate_protocol};
-use crate::names;
+use setpoint_api::field::{Errors, Fault, Node};
+use setpoint_api::names;
 
 /// Checks each port. Where there are several, each has a name of its own.
 pub(super) fn validate(ports: Node<'_, '_>, errors: &mut Errors) {

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{cluster_ips, load_balancer, ports, spec};
-use crate::field::{Errors, Node};
 use crate::ip;
-use crate::labels;
-use crate::names;
+use setpoint_api::field::{Errors, Node};
+use setpoint_api::labels;
+use setpoint_api::names;
 
 const TYPES: [&str; 4] = [spec::CLUSTER_IP, spec::EXTERNAL_NAME, spec::LOAD_BALANCER, spec::NODE_PORT];
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];

@@ -23,7 +23,7 @@ pub(super) use self::encoder::encode;
 use self::numbers::{Member, Numbers};
 use self::wire::{Content, Fields, Malformed};
 use super::{DecodeError, Definition, MAX_DEPTH, Schema, Shape, TypeMeta};
-use crate::field::Path;
+use setpoint_api::field::Path;
 
 const MAGIC: &[u8] = b"k8s\0";
 const NOT_BUILT_IN: &str = "only objects of built-in types are read as protobuf";

@@ -1,0 +1,1 @@
+//! `App`: something served, and how a new revision of it takes over.

@@ -1,0 +1,1 @@
+//! `ChangeSet`: what will be done, and what was allowed of it.

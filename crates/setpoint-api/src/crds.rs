@@ -1,0 +1,1 @@
+//! The CustomResourceDefinitions of all kinds.

@@ -1,0 +1,1 @@
+//! `Environment`: a place where things run, and its rules.

@@ -1,0 +1,1 @@
+//! `${NAME}` in values, from Secrets and ConfigMaps only.

@@ -1,0 +1,34 @@
+//! The kinds of Setpoint and PlanSpec: types, defaults, rules, schemas. No I/O.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`environment`], [`machine`], [`app`], [`revision`], [`traffic_split`], [`change_set`], [`review`] | `setpoint.dev/v1alpha1`, a kind a file |
+//! | [`planspec`] | `planspec.io/v1alpha1`: the published documents' own kinds |
+//! | [`step`] | what a change set is made of, shared by the planner and the API |
+//! | [`condition`], [`price`] | words that several kinds use |
+//! | [`crds`] | the CustomResourceDefinitions of all kinds |
+//! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
+//! | [`field`], [`names`], [`labels`], [`quantity`] | exact words for what is wrong with a field |
+
+pub mod app;
+pub mod change_set;
+pub mod condition;
+pub mod crds;
+pub mod environment;
+pub mod field;
+pub mod interpolation;
+pub mod labels;
+pub mod machine;
+pub mod names;
+pub mod planspec;
+pub mod price;
+pub mod quantity;
+pub mod review;
+pub mod revision;
+pub mod step;
+pub mod traffic_split;
+
+/// The group of our own kinds.
+pub const GROUP: &str = "setpoint.dev";
+/// The one version of our own kinds.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,1 @@
+//! `Machine`: a long-lived named guest with a power state.

@@ -1,0 +1,1 @@
+//! `Review`: one person's verdict on a gate.

@@ -1,0 +1,1 @@
+//! `TrafficSplit`: which revisions of an App get how many basis points.

@@ -1,0 +1,41 @@
+//! Everything in Setpoint that decides, as pure functions over data.
+//!
+//! Nothing here does I/O, reads a clock, draws a random number or depends on hash order: time, ids and keys come in as
+//! arguments, and the same input gives the same bytes.
+//!
+//! | module | what it decides |
+//! | --- | --- |
+//! | [`value`], [`registry`], [`observation`], [`instance`] | the data: desired and observed, field by field |
+//! | [`diff`] | what differs, through each field's normalizer |
+//! | [`plan`] | the steps to take, in order, and what waits or is refused |
+//! | [`classify`] | what a step could cost: nothing, downtime, money, data |
+//! | [`gate`] | which steps may run now |
+//! | [`check`] | whether a change set is sound, without asking the planner |
+//! | [`drift`] | what differs, since when, muted or not |
+//! | [`intent`] | what became of a call whose answer was lost |
+//! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
+//! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
+//! | [`conditions`] | when a condition's transition time moves |
+//! | [`digest`] | a name for exactly this content |
+
+pub mod check;
+pub mod classify;
+pub mod conditions;
+pub mod diff;
+pub mod digest;
+pub mod drift;
+pub mod gate;
+pub mod graph;
+pub mod instance;
+pub mod intent;
+pub mod lifecycle;
+pub mod observation;
+pub mod plan;
+pub mod registry;
+pub mod resolve;
+pub mod rollout;
+pub mod split;
+pub mod value;
+pub mod version;
+pub mod workload;
