@@ -1,0 +1,1 @@
+//! Properties and scenarios of the pure core, through its public face.
