@@ -5,7 +5,7 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
-//! | [`value`], [`registry`], [`observation`], [`instance`] | the data: desired and observed, field by field |
+//! | [`value`], [`registry`], [`observation`], [`desired`] | the data: desired and observed, field by field |
 //! | [`diff`] | what differs, through each field's normalizer |
 //! | [`plan`] | the steps to take, in order, and what waits or is refused |
 //! | [`classify`] | what a step could cost: nothing, downtime, money, data |
@@ -22,12 +22,12 @@
 pub mod check;
 pub mod classify;
 pub mod conditions;
+pub mod desired;
 pub mod diff;
 pub mod digest;
 pub mod drift;
 pub mod gate;
 pub mod graph;
-pub mod instance;
 pub mod intent;
 pub mod lifecycle;
 pub mod observation;

@@ -1,1 +1,191 @@
-//! (to be filled)
+//! The value of a field, and a set of fields.
+//!
+//! Amounts are in base units (bytes, cores); a field's unit says how they are compared and shown. A text that came from
+//! a Secret is a [`Value::Secret`] and shows itself to nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::json;
+
+use crate::digest::Key;
+
+/// What stands for a value that must not be shown.
+pub const SENSITIVE: &str = "(sensitive)";
+
+/// The value of a field.
+#[derive(Clone)]
+pub enum Value {
+    Bool(bool),
+    Integer(i64),
+    Text(Box<str>),
+    /// A text that must not be shown. It equals a text of the same content: a provider gives back what it was given.
+    Secret(Box<str>),
+    List(Vec<Value>),
+    Map(BTreeMap<Box<str>, Value>),
+}
+
+impl Value {
+    pub fn secret(text: &str) -> Value {
+        Value::Secret(text.into())
+    }
+
+    /// The text, secret or not.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) | Value::Secret(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether a secret stands in it, at any depth.
+    pub fn is_sensitive(&self) -> bool {
+        match self {
+            Value::Secret(_) => true,
+            Value::List(items) => items.iter().any(Value::is_sensitive),
+            Value::Map(entries) => entries.values().any(Value::is_sensitive),
+            Value::Bool(_) | Value::Integer(_) | Value::Text(_) => false,
+        }
+    }
+
+    /// For digests: the value as JSON, each secret as its keyed digest.
+    pub fn to_digestible(&self, key: &Key) -> serde_json::Value {
+        match self {
+            Value::Bool(value) => json!(value),
+            Value::Integer(value) => json!(value),
+            Value::Text(text) => json!(text),
+            Value::Secret(text) => json!({ "keyed": key.digest(text.as_bytes()) }),
+            Value::List(items) => items.iter().map(|item| item.to_digestible(key)).collect(),
+            Value::Map(entries) => {
+                entries.iter().map(|(name, value)| (name.to_string(), value.to_digestible(key))).collect()
+            }
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Integer(a), Value::Integer(b)) => a == b,
+            (Value::List(a), Value::List(b)) => a == b,
+            (Value::Map(a), Value::Map(b)) => a == b,
+            _ => self.as_text().is_some() && self.as_text() == other.as_text(),
+        }
+    }
+}
+
+impl Eq for Value {}
+
+/// As a person reads it; a secret is `(sensitive)`.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => value.fmt(f),
+            Value::Integer(value) => value.fmt(f),
+            Value::Text(text) if text.is_empty() => f.write_str("\"\""),
+            Value::Text(text) => f.write_str(text),
+            Value::Secret(_) => f.write_str(SENSITIVE),
+            Value::List(items) => {
+                f.write_str("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+            Value::Map(entries) => {
+                f.write_str("{")?;
+                for (index, (name, value)) in entries.iter().enumerate() {
+                    write!(f, "{}{name}: {value}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => fmt::Debug::fmt(text, f),
+            _ => fmt::Display::fmt(self, f),
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Integer(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+}
+
+impl<V: Into<Value>> From<Vec<V>> for Value {
+    fn from(items: Vec<V>) -> Value {
+        Value::List(items.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<V: Into<Value>, const N: usize> From<[(&str, V); N]> for Value {
+    fn from(entries: [(&str, V); N]) -> Value {
+        Value::Map(entries.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// Fields with their values, sorted by name. Names come from a deployer's registry and are not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.position(name).ok().map(|at| &self.0[at].1)
+    }
+
+    pub fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+        match self.position(name) {
+            Ok(at) => self.0[at].1 = value.into(),
+            Err(at) => self.0.insert(at, (name, value.into())),
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.position(name).ok().map(|at| self.0.remove(at).1)
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Value)> {
+        self.0.iter().map(|(name, value)| (*name, value))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(own, _)| (*own).cmp(name))
+    }
+}
+
+impl<V: Into<Value>> FromIterator<(&'static str, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (&'static str, V)>>(fields: I) -> Fields {
+        let mut all = Fields::default();
+        for (name, value) in fields {
+            all.set(name, value);
+        }
+        all
+    }
+}

@@ -1,0 +1,96 @@
+//! From what is desired and what was observed to the smallest safe ordered steps.
+//!
+//! The same input gives the same bytes, in whatever order it comes. Nothing is written that could not be read, nothing
+//! is touched that is not ours, and whatever is not done says what it waits on or why it is refused.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use setpoint_api::price::Price;
+use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
+
+use crate::desired::{Create, Desired};
+use crate::digest::Key;
+use crate::observation::Observation;
+use crate::registry::Capabilities;
+
+/// Everything a plan depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The environment's name, for people.
+    pub environment: &'a str,
+    /// This control plane's identity: a mark that names another one is foreign.
+    pub cluster: &'a str,
+    pub capabilities: &'a Capabilities,
+    pub desired: &'a [Desired],
+    pub observation: &'a Observation,
+    pub policy: Policy,
+    /// The key of digests of secret values.
+    pub key: &'a Key,
+    pub now: Timestamp,
+}
+
+/// What the environment allows of itself, before anybody is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    pub create: Create,
+    pub orphans: Orphans,
+}
+
+/// What becomes of a guest that carries our mark and that nothing desires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// Not looked for, because what is desired is only a part of all that is.
+    Ignore,
+    /// Said, and left alone.
+    Report,
+    /// Removed, as far as the gate allows.
+    Delete,
+}
+
+/// What will be done in an environment, in order; what waits; and what is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeSet {
+    pub environment: String,
+    pub steps: Vec<Step>,
+    pub waiting: Vec<Waiting>,
+    pub refused: Vec<Refusal>,
+    pub counts: Counts,
+}
+
+impl ChangeSet {
+    /// Whether anything would be done.
+    pub fn has_changes(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// The objects for which something would be done, and the guests that would be deleted.
+    pub fn actionable(&self) -> BTreeSet<&Target> {
+        self.steps.iter().map(|step| &step.target).collect()
+    }
+
+    /// By how much the hourly cost changes, as far as prices are known.
+    pub fn hourly_cost_delta(&self) -> Option<Price> {
+        let known: Vec<Price> = self.steps.iter().filter_map(|step| step.hourly_cost_delta).collect();
+        (!known.is_empty()).then(|| known.into_iter().sum())
+    }
+
+    /// The actions on one object, in order.
+    pub fn actions_of<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = Action> + 'a {
+        self.steps.iter().filter(move |step| step.target == *target).map(|step| step.action)
+    }
+}
+
+/// What to do in an environment.
+pub fn plan(input: &Input<'_>) -> ChangeSet {
+    let _ = input;
+    ChangeSet {
+        environment: input.environment.to_owned(),
+        steps: Vec::new(),
+        waiting: Vec::new(),
+        refused: Vec::new(),
+        counts: Counts::default(),
+    }
+}
