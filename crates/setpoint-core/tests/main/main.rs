@@ -1,1 +1,6 @@
 //! Properties and scenarios of the pure core, through its public face.
+
+mod classify;
+mod diff;
+mod fixture;
+mod scenarios;
