@@ -3,4 +3,5 @@
 mod classify;
 mod diff;
 mod fixture;
+mod plan;
 mod scenarios;
