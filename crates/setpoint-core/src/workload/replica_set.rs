@@ -223,3 +223,203 @@ fn count(number: usize) -> i32 {
 fn nonzero(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workload::fixtures::{at, laid_over, noon, not_ready, object, pod, ready_since};
+
+    fn replica_set(replicas: Value, over: Value) -> ReplicaSet {
+        let base = json!({
+            "metadata": {"name": "web-1", "uid": "rs-uid", "namespace": "shop", "generation": 4},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}},
+            },
+        });
+        object(laid_over(base, over))
+    }
+
+    fn unseen(created: &[&str], deleted: &[&str]) -> Unseen {
+        let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect();
+        Unseen { created: set(created), deleted: set(deleted) }
+    }
+
+    fn terminating() -> Value {
+        json!({"metadata": {"deletionTimestamp": "2026-03-01T11:59:00Z"}})
+    }
+
+    struct Row {
+        name: &'static str,
+        set: ReplicaSet,
+        pods: Vec<(&'static str, Value)>,
+        unseen: Unseen,
+        decision: &'static str,
+    }
+
+    fn row(name: &'static str, replicas: i32, pods: Vec<(&'static str, Value)>, decision: &'static str) -> Row {
+        Row { name, set: replica_set(json!(replicas), json!({})), pods, unseen: Unseen::default(), decision }
+    }
+
+    #[test]
+    fn what_a_replica_set_does() {
+        let fine = |names: &[&'static str]| names.iter().map(|name| (*name, json!({}))).collect::<Vec<_>>();
+        let rows = vec![
+            row("as many as desired: nothing", 2, fine(&["a", "b"]), "nothing to do"),
+            row("none yet: all are created", 3, vec![], "create 3: 0 of 3 replicas"),
+            row(
+                "the replica with the lowest name was deleted: it heals",
+                3,
+                fine(&["b", "c"]),
+                "create 1: 2 of 3 replicas",
+            ),
+            row("the replica in the middle was deleted: it heals", 3, fine(&["a", "c"]), "create 1: 2 of 3 replicas"),
+            row("scaled to zero: all go", 0, fine(&["a", "b"]), "delete a, b: 2 of 0 replicas"),
+            row("more than fit in one burst: as many as fit", 10_000, vec![], "create 500: 0 of 10000 replicas"),
+            row(
+                "a failed pod is replaced and left for others to remove",
+                2,
+                vec![("a", json!({})), ("b", json!({"status": {"phase": "Failed"}}))],
+                "create 1: 1 of 2 replicas",
+            ),
+            row(
+                "a terminating pod is replaced at once",
+                2,
+                vec![("a", json!({})), ("b", terminating())],
+                "create 1: 1 of 2 replicas",
+            ),
+            row(
+                "a terminating pod is not deleted twice",
+                1,
+                vec![("a", json!({})), ("b", terminating())],
+                "nothing to do",
+            ),
+            row(
+                "the pod that is not ready goes first",
+                1,
+                vec![("a", json!({})), ("b", not_ready())],
+                "delete b: 2 of 1 replicas",
+            ),
+            row(
+                "a pod with neither spec nor status stops nobody",
+                1,
+                vec![("a", json!({"spec": null, "status": null})), ("b", json!({}))],
+                "delete a: 2 of 1 replicas",
+            ),
+            Row {
+                unseen: unseen(&["x", "y"], &[]),
+                ..row("pods that were created but are not in sight count", 3, fine(&["a"]), "nothing to do")
+            },
+            Row {
+                unseen: unseen(&["a"], &[]),
+                ..row("a created pod that is in sight counts once", 2, fine(&["a"]), "create 1: 1 of 2 replicas")
+            },
+            Row {
+                unseen: unseen(&[], &["b"]),
+                ..row(
+                    "a pod that was deleted but is still in sight does not count",
+                    1,
+                    fine(&["a", "b"]),
+                    "nothing to do",
+                )
+            },
+            Row {
+                unseen: unseen(&["x"], &["x"]),
+                ..row("a pod created and deleted out of sight does not count", 1, vec![], "create 1: 0 of 1 replicas")
+            },
+            Row {
+                unseen: unseen(&["x", "y"], &[]),
+                ..row("what is not in sight cannot be deleted yet", 1, vec![], "nothing to do")
+            },
+            Row {
+                set: replica_set(json!(3), terminating()),
+                ..row("a deleted ReplicaSet creates nothing", 3, vec![], "nothing to do: it is being deleted")
+            },
+            Row {
+                set: replica_set(json!(0), terminating()),
+                ..row("a deleted ReplicaSet deletes nothing", 0, fine(&["a"]), "nothing to do: it is being deleted")
+            },
+            Row {
+                set: replica_set(Value::Null, json!({})),
+                ..row("where no number is given it is one", 1, vec![], "create 1: 0 of 1 replicas")
+            },
+            row("a number below zero is zero", -3, fine(&["a"]), "delete a: 1 of 0 replicas"),
+        ];
+        for row in rows {
+            let pods: Vec<Pod> = row.pods.into_iter().map(|(name, over)| pod(name, over)).collect();
+            let pods: Vec<&Pod> = pods.iter().collect();
+            let observed = Observed { pods: &pods, related: &pods, unseen: &row.unseen };
+            assert_eq!(decide(&row.set, &observed, noon()).to_string(), row.decision, "{}", row.name);
+            let reversed: Vec<&Pod> = pods.iter().rev().copied().collect();
+            let observed = Observed { pods: &reversed, related: &reversed, unseen: &row.unseen };
+            assert_eq!(decide(&row.set, &observed, noon()).to_string(), row.decision, "{}, reversed", row.name);
+        }
+    }
+
+    #[test]
+    fn batches_start_slow() {
+        let rows: [(&str, usize, &[usize]); 4] = [
+            ("none", 0, &[]),
+            ("one", 1, &[1]),
+            ("they double", 7, &[1, 2, 4]),
+            ("the last takes what is left", 500, &[1, 2, 4, 8, 16, 32, 64, 128, 245]),
+        ];
+        for (name, count, batches) in rows {
+            assert_eq!(slow_start(count).collect::<Vec<_>>(), batches, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_status_counts() {
+        let spec = json!({"spec": {"minReadySeconds": 60}});
+        let pods: Vec<Pod> = vec![
+            pod("available", ready_since(-60)),
+            pod("ready", ready_since(-50)),
+            pod("ready-later", ready_since(-10)),
+            pod("starting", not_ready()),
+            pod("other-labels", laid_over(not_ready(), json!({"metadata": {"labels": {"app": "web2"}}}))),
+            pod("terminating", terminating()),
+            pod("just-deleted", ready_since(-600)),
+            pod("failed", json!({"status": {"phase": "Failed"}})),
+        ];
+        let pods: Vec<&Pod> = pods.iter().collect();
+        let unseen = unseen(&["just-created"], &["just-deleted"]);
+        let observed = Observed { pods: &pods, related: &[], unseen: &unseen };
+        let answer = status(&replica_set(json!(6), spec), &observed, None, noon());
+        let counted = answer.status;
+        let rows = [
+            ("replicas are active pods and those just created", Some(counted.replicas), Some(6)),
+            ("fully labelled are those with the template's labels", counted.fully_labeled_replicas, Some(4)),
+            ("ready are the ready ones", counted.ready_replicas, Some(3)),
+            ("available are those ready for long enough, and not just deleted", counted.available_replicas, Some(1)),
+            ("terminating are those, and the one just deleted", counted.terminating_replicas, Some(2)),
+        ];
+        for (name, count, expected) in rows {
+            assert_eq!(count, expected, "{name}");
+        }
+        assert_eq!(counted.observed_generation, Some(4), "the generation that was acted on");
+        assert_eq!(answer.look_again, Some(at(10)), "the next pod becomes available in ten seconds");
+    }
+
+    #[test]
+    fn a_failure_is_said_until_it_is_gone() {
+        let observed = Observed { pods: &[], related: &[], unseen: &Unseen::default() };
+        let conditions = |set: &ReplicaSet, failure, now| status(set, &observed, failure, now).status.conditions;
+        let fresh = replica_set(json!(1), json!({}));
+        let failed = conditions(&fresh, Some("quota exceeded"), at(0));
+        let first = failed.as_ref().and_then(|all| all.first()).unwrap();
+        assert_eq!((first.type_.as_str(), first.reason.as_deref()), ("ReplicaFailure", Some("FailedCreate")));
+        assert_eq!(first.message.as_deref(), Some("quota exceeded"));
+        let told = replica_set(json!(1), json!({"status": {"replicas": 0, "conditions": failed}}));
+        assert_eq!(conditions(&told, Some("again"), at(60)), failed, "its time does not move while it lasts");
+        assert_eq!(conditions(&told, None, at(90)), None, "it goes with the first success");
+        let surplus: Vec<Pod> = vec![pod("a", json!({})), pod("b", json!({}))];
+        let surplus: Vec<&Pod> = surplus.iter().collect();
+        let observed = Observed { pods: &surplus, related: &[], unseen: &Unseen::default() };
+        let conditions = status(&fresh, &observed, Some("no"), noon()).status.conditions.unwrap();
+        assert_eq!(conditions[0].reason.as_deref(), Some("FailedDelete"), "too many: it was a deletion that failed");
+    }
+}

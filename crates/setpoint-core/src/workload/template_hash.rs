@@ -133,3 +133,132 @@ fn is_none(key: &str, value: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workload::fixtures::{laid_over, object};
+
+    fn template() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "c", "image": "web:1", "env": [{"name": "A", "value": "1"}]}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            },
+        })
+    }
+
+    fn identity(value: Value) -> Identity {
+        Identity::of(&object(value))
+    }
+
+    #[test]
+    fn the_hash_of_a_template_never_changes() {
+        let identity = identity(template());
+        assert_eq!((identity.hash(0).as_str(), identity.hash(1).as_str()), ("gm949kptft", "f4hbnn55s6"));
+    }
+
+    #[test]
+    fn what_makes_another_template() {
+        let container = |over: Value| json!({"spec": {"containers": [laid_over(template()["spec"]["containers"][0].clone(), over)]}});
+        let rows: Vec<(&str, Value, bool)> = vec![
+            ("the same", json!({}), true),
+            ("labelled with a hash", json!({"metadata": {"labels": {LABEL: "bcdfg"}}}), true),
+            ("an empty list and none", json!({"spec": {"tolerations": []}}), true),
+            ("an empty map of annotations and none", json!({"metadata": {"annotations": {}}}), true),
+            ("empty resources and none", container(json!({"resources": {}})), true),
+            ("resources with an empty map and none", container(json!({"resources": {"limits": {}}})), true),
+            ("no host network and nothing said of it", json!({"spec": {"hostNetwork": false}}), true),
+            (
+                "an empty value of a variable and none",
+                container(json!({"env": [{"name": "A", "value": "1"}], "tty": false})),
+                true,
+            ),
+            ("another image", container(json!({"image": "web:2"})), false),
+            ("another variable", container(json!({"env": [{"name": "A", "value": "2"}]})), false),
+            (
+                "an annotation more, as a restart writes it",
+                json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}),
+                false,
+            ),
+            ("a label more, though its value is empty", json!({"metadata": {"labels": {"value": ""}}}), false),
+            ("a volume of no kind", json!({"spec": {"volumes": [{"name": "v"}]}}), false),
+            ("links off, where they are on unless said so", json!({"spec": {"enableServiceLinks": false}}), false),
+        ];
+        for (name, over, is_same) in rows {
+            let other = laid_over(template(), over);
+            assert_eq!(identity(template()) == identity(other), is_same, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_a_label_of_the_safe_alphabet() {
+        let hashes: Vec<String> = (0..1000).map(|count| identity(template()).hash(count)).collect();
+        for hash in &hashes {
+            assert_eq!(hash.len(), HASH_LENGTH);
+            assert!(hash.bytes().all(|byte| ALPHABET.contains(&byte)), "{hash}");
+        }
+        let distinct: std::collections::BTreeSet<&String> = hashes.iter().collect();
+        assert_eq!(distinct.len(), hashes.len(), "each collision count gives another hash");
+    }
+
+    #[test]
+    fn what_a_taken_name_means() {
+        let deployment = |count: Value| -> Deployment {
+            object(json!({
+                "metadata": {"name": "web", "uid": "d-uid"},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
+                "status": {"collisionCount": count},
+            }))
+        };
+        let existing = |owner: &str, template: Value| -> ReplicaSet {
+            object(json!({
+                "metadata": {"name": "web-x", "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": owner, "controller": true},
+                ]},
+                "spec": {"selector": {}, "template": template},
+            }))
+        };
+        let other = laid_over(template(), json!({"spec": {"hostname": "x"}}));
+        let labelled = laid_over(template(), json!({"metadata": {"labels": {LABEL: "x"}}}));
+        let rows = [
+            ("by the one just created", Value::Null, existing("d-uid", labelled), NameTaken::ByItself),
+            (
+                "by another template: the count starts",
+                Value::Null,
+                existing("d-uid", other.clone()),
+                NameTaken::ByAnother { collision_count: 1 },
+            ),
+            (
+                "by another template again: the count goes on",
+                json!(6),
+                existing("d-uid", other),
+                NameTaken::ByAnother { collision_count: 7 },
+            ),
+            (
+                "by another Deployment's, though the template is the same",
+                Value::Null,
+                existing("other", template()),
+                NameTaken::ByAnother { collision_count: 1 },
+            ),
+        ];
+        for (name, count, existing, expected) in rows {
+            assert_eq!(name_taken(&deployment(count), &existing), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_replica_sets_fit() {
+        let rows = [
+            ("short", "web".to_owned(), "web-bcdfg".to_owned()),
+            ("too long: the end goes", "x".repeat(253), format!("{}-bcdfg", "x".repeat(247))),
+            ("as long as fits", "x".repeat(247), format!("{}-bcdfg", "x".repeat(247))),
+        ];
+        for (name, deployment, expected) in rows {
+            assert_eq!(replica_set_name(&deployment, "bcdfg"), expected, "{name}");
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Tables of what a Deployment does next.
