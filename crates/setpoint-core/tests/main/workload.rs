@@ -3,6 +3,8 @@
 //! What it does not model: lost answers to creations, and more than one writer of a ReplicaSet's spec. A controller
 //! sees its own writes at once, and everything else only when it looks.
 
+#![allow(clippy::unwrap_used, reason = "the objects are made here and have all their parts")]
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +15,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use setpoint_core::workload::deployment::status::{Happened, status};
 use setpoint_core::workload::deployment::{self, Step, revision};
+use setpoint_core::workload::ranking::DELETION_COST;
 use setpoint_core::workload::replica_set::{self, Decision, Observed, Unseen};
 use setpoint_core::workload::template_hash::{Identity, NameTaken, name_taken};
 use setpoint_core::workload::{pod_state, selection};
@@ -28,8 +31,9 @@ enum Event {
     LookAtPods(usize),
     /// The Deployment's controller acts; of its steps, those whose bit is not set are lost.
     Deploy(u8),
-    /// The ReplicaSets' controller acts on one of them; the status may be lost.
-    Replicate(usize, bool),
+    /// The ReplicaSets' controller acts on one of them; of its deletions, those whose bit is not set fail, and the
+    /// status is lost if the first is not.
+    Replicate(usize, u8),
     Ready(usize),
     /// A terminating pod ends.
     End(usize),
@@ -57,7 +61,7 @@ fn event(weather: Weather) -> BoxedStrategy<Event> {
         3 => Just(Event::LookAtSets),
         4 => (0..6_usize).prop_map(Event::LookAtPods),
         4 => any::<u8>().prop_map(Event::Deploy),
-        6 => (0..6_usize, any::<bool>()).prop_map(|(set, told)| Event::Replicate(set, told)),
+        6 => (0..6_usize, any::<u8>()).prop_map(|(set, kept)| Event::Replicate(set, kept)),
         6 => any::<usize>().prop_map(Event::Ready),
         2 => any::<usize>().prop_map(Event::End),
         2 => (1..20_i64).prop_map(Event::Wait),
@@ -110,6 +114,10 @@ fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap()
 }
 
+fn is_kept(kept: u8, bit: usize) -> bool {
+    kept >> (bit % 8) & 1 == 1
+}
+
 impl Cluster {
     /// A Deployment that is whole and at rest.
     fn new(replicas: i32, surge: &Value, unavailable: &Value, min_ready_seconds: i32) -> Cluster {
@@ -160,7 +168,7 @@ impl Cluster {
             Event::LookAtSets => self.seen_sets = self.sets.clone(),
             Event::LookAtPods(index) => self.look_at_pods(index),
             Event::Deploy(kept) => drop(self.deploy(kept)),
-            Event::Replicate(index, told) => drop(self.replicate(index, told)),
+            Event::Replicate(index, kept) => drop(self.replicate(index, kept)),
             Event::Ready(index) => self.make_ready(index),
             Event::End(index) => self.with_pod(index, |pods, at| {
                 if pods[at].metadata.deletion_timestamp.is_some() {
@@ -222,7 +230,7 @@ impl Cluster {
         let decision = deployment::decide(&self.deployment, &sets, &[]);
         assert_eq!(decision, deployment::decide(&self.deployment, &reversed, &[]), "order does not matter");
         for (bit, step) in decision.steps.iter().enumerate() {
-            if kept >> (bit % 8) & 1 == 1 {
+            if is_kept(kept, bit) {
                 self.take(step);
             }
         }
@@ -288,7 +296,7 @@ impl Cluster {
     }
 
     /// A round of the ReplicaSets' controller for one of them; whether it had anything to do.
-    fn replicate(&mut self, index: usize, told: bool) -> bool {
+    fn replicate(&mut self, index: usize, kept: u8) -> bool {
         if self.sets.is_empty() {
             return false;
         }
@@ -311,7 +319,7 @@ impl Cluster {
             }
             Decision::Delete { pods, .. } => {
                 let now = Time(self.now);
-                for doomed in pods {
+                for (_, doomed) in pods.iter().enumerate().filter(|(bit, _)| is_kept(kept, bit + 1)) {
                     unseen.deleted.insert(uid(doomed));
                     if let Some(pod) = self.pods.iter_mut().find(|pod| pod.metadata.uid == doomed.metadata.uid) {
                         pod.metadata.deletion_timestamp.get_or_insert(now.clone());
@@ -324,7 +332,7 @@ impl Cluster {
         let status = replica_set::status(&set, &observed, None, self.now).status;
         let serial = self.next().to_string();
         let is_same = |it: &&mut ReplicaSet| it.metadata.resource_version == set.metadata.resource_version;
-        if let Some(stored) = self.sets.iter_mut().find(is_same).filter(|_| told) {
+        if let Some(stored) = self.sets.iter_mut().find(is_same).filter(|_| is_kept(kept, 0)) {
             if stored.status.as_ref() != Some(&status) {
                 stored.status = Some(status);
                 stored.metadata.resource_version = Some(serial);
@@ -345,6 +353,8 @@ impl Cluster {
         pod.metadata.uid = Some(uid.clone());
         pod.metadata.namespace = Some("shop".to_owned());
         pod.metadata.creation_timestamp = Some(Time(self.now));
+        // The longer a pod has been there, the sooner it goes, as far as its price decides.
+        pod.metadata.annotations = Some(BTreeMap::from([(DELETION_COST.to_owned(), serial.to_string())]));
         pod.metadata.owner_references = Some(vec![selection::Owner::from(set).reference()]);
         pod.spec.as_mut().unwrap().node_name = Some(format!("n{}", serial % 3));
         self.pods.push(pod);
@@ -358,7 +368,7 @@ impl Cluster {
             let mut busy = self.deploy(u8::MAX);
             for index in 0..self.sets.len() {
                 self.look_at_pods(index);
-                busy |= self.replicate(index, true);
+                busy |= self.replicate(index, u8::MAX);
             }
             self.pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
             (0..self.pods.len()).for_each(|index| self.make_ready(index));

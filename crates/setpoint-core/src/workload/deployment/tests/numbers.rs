@@ -13,7 +13,8 @@ fn a_revision_gets_its_number() {
     let returned = annotated(json!({REVISION: "1"}));
     let long: String = (100..600).map(|number| format!("{number},")).collect();
     let long = long.trim_end_matches(',');
-    let rows: Vec<(&str, Value, Vec<ReplicaSet>, Value, Option<i64>)> = vec![
+    type Row = (&'static str, Value, Vec<ReplicaSet>, Value, Option<i64>);
+    let rows: Vec<Row> = vec![
         ("the newest already: nothing", json!({}), vec![plain(2, 0, 0), plain(3, 10, 10)], json!({}), None),
         (
             "one that is returned to gets the next number and remembers its own",
@@ -115,7 +116,8 @@ fn the_way_back() {
         set(9, 0, 0, json!({"metadata": {"annotations": {REVISION: "x"}}})),
     ];
     let sets: Vec<&ReplicaSet> = sets.iter().collect();
-    let rows: Vec<(&str, Value, i64, Result<(i64, &str), UndoError>)> = vec![
+    type Row = (&'static str, Value, i64, Result<(i64, &'static str), UndoError>);
+    let rows: Vec<Row> = vec![
         ("0 is the one before", json!({}), 0, Ok((2, "v2"))),
         ("a number is that one", json!({}), 1, Ok((1, "v1"))),
         ("a number that is not kept is said", json!({}), 7, Err(UndoError::NotFound(7))),
