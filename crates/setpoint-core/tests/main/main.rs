@@ -5,3 +5,4 @@ mod diff;
 mod fixture;
 mod plan;
 mod scenarios;
+mod workload;
