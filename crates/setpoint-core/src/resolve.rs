@@ -63,13 +63,12 @@ pub fn resolve(goal: &Goal, plans: &[CheckedPlan<'_>]) -> Resolution {
     let plans: Vec<Considered<'_>> = plans.iter().map(|plan| Considered::of(goal, plan)).collect();
     let ranking = ranking(&plans);
     let supersession = Supersession::among(&plans, &ranking);
-    let mut verdicts: BTreeMap<usize, Verdict> = verdicts(&plans, &ranking, &supersession);
-    let active =
-        ranking.iter().find(|plan| verdicts.get(plan) == Some(&Verdict::Active)).map(|plan| plans[*plan].name());
-    let decided = ranking.iter().filter_map(|plan| Some((*plan, verdicts.remove(plan)?)));
+    let verdicts = verdicts(&plans, &ranking, &supersession);
+    let decided = ranking.iter().zip(verdicts);
     let mut candidates: Vec<Candidate> =
-        decided.map(|(plan, verdict)| Candidate { plan: plans[plan].name(), verdict }).collect();
+        decided.map(|(plan, verdict)| Candidate { plan: plans[*plan].name(), verdict }).collect();
     candidates.sort_by_key(|candidate| candidate.verdict.distance());
+    let active = candidates.first().filter(|first| first.verdict == Verdict::Active).map(|first| first.plan.clone());
     candidates.extend(ruled_out(&plans));
     Resolution { active, candidates, cycles: supersession.cycles }
 }
@@ -143,11 +142,11 @@ fn ranking(plans: &[Considered<'_>]) -> Vec<usize> {
     ranking
 }
 
-/// What becomes of each plan that could serve the goal.
-fn verdicts(plans: &[Considered<'_>], ranking: &[usize], supersession: &Supersession) -> BTreeMap<usize, Verdict> {
+/// What becomes of each plan of the ranking.
+fn verdicts(plans: &[Considered<'_>], ranking: &[usize], supersession: &Supersession) -> Vec<Verdict> {
     let mut best_of_series: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     let mut active = None;
-    let mut verdicts = BTreeMap::new();
+    let mut verdicts = Vec::with_capacity(ranking.len());
     for &plan in ranking {
         let considered = &plans[plan];
         let verdict = match (supersession.by[plan], best_of_series.get(&considered.series()), active) {
@@ -160,7 +159,7 @@ fn verdicts(plans: &[Considered<'_>], ranking: &[usize], supersession: &Superses
             best_of_series.entry(considered.series()).or_insert(plan);
             active.get_or_insert(plan);
         }
-        verdicts.insert(plan, verdict);
+        verdicts.push(verdict);
     }
     verdicts
 }

@@ -7,7 +7,7 @@ use setpoint_api::planspec::{Edge, Graph, Node, NodeKind, Plan, PlanSpec};
 use setpoint_core::graph::{order, validate};
 
 fn graph_of(value: Value) -> Graph {
-    serde_json::from_value(value).unwrap()
+    serde_json::from_value(value).expect("a document of its kind")
 }
 
 fn errors_of(graph: Graph) -> Vec<String> {

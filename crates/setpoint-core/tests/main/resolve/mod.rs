@@ -10,8 +10,8 @@ use setpoint_core::resolve::{CheckedPlan, Resolution, first_error, resolve};
 fn goal(spec: Value) -> Goal {
     let mut goal = json!({"apiVersion": "planspec.io/v1alpha1", "kind": "Goal",
         "metadata": {"name": "sso", "namespace": "shop", "uid": "u1"}, "spec": {"description": "d"}});
-    goal["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    serde_json::from_value(goal).unwrap()
+    goal["spec"].as_object_mut().expect("an object").extend(spec.as_object().expect("an object").clone());
+    serde_json::from_value(goal).expect("a document of its kind")
 }
 
 /// A plan of the goal `sso` in the namespace `shop`, unless `spec` and `metadata` say otherwise.
@@ -19,9 +19,9 @@ fn plan_with(name: &str, spec: Value, metadata: Value) -> Plan {
     let mut plan = json!({"apiVersion": "planspec.io/v1alpha1", "kind": "Plan",
         "metadata": {"name": name, "namespace": "shop"},
         "spec": {"description": "d", "goalRef": {"name": "sso"}, "graph": {"nodes": [{"id": "a", "kind": "Task"}]}}});
-    plan["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    plan["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
-    serde_json::from_value(plan).unwrap()
+    plan["spec"].as_object_mut().expect("an object").extend(spec.as_object().expect("an object").clone());
+    plan["metadata"].as_object_mut().expect("an object").extend(metadata.as_object().expect("an object").clone());
+    serde_json::from_value(plan).expect("a document of its kind")
 }
 
 fn plan(name: &str, spec: Value) -> Plan {

@@ -59,7 +59,7 @@ proptest! {
         let resolution = resolved(&gold(), &plans);
         let mut told: Vec<&str> = resolution.candidates.iter().map(|candidate| candidate.plan.name.as_str()).collect();
         told.sort_unstable();
-        let mut names: Vec<&str> = plans.iter().map(|plan| plan.metadata.name.as_deref().unwrap()).collect();
+        let mut names: Vec<&str> = plans.iter().map(|plan| plan.metadata.name.as_deref().unwrap_or_default()).collect();
         names.sort_unstable();
         prop_assert_eq!(told, names);
         prop_assert_eq!(resolution.active.is_some(), plans.iter().any(is_eligible));

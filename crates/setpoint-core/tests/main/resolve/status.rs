@@ -9,7 +9,7 @@ use setpoint_core::resolve::{Resolution, goal_status};
 use super::{goal, plan, resolved, superseding, version};
 
 fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
+    Timestamp::from_second(second).expect("a time near 1970")
 }
 
 /// A status in words: phase, active plan, generation, and each condition with its reason and since when.
@@ -31,6 +31,9 @@ fn said(status: &GoalStatus) -> String {
     )
 }
 
+/// What is told, the status before, the goal's generation, what was resolved, and the status after in words.
+type Row<'r> = (&'r str, Option<GoalStatus>, i64, &'r Resolution, Option<&'r str>);
+
 #[test]
 fn statuses_say_what_was_resolved() {
     let found = resolved(&goal(json!({})), &[version("a", "s", "1")]);
@@ -41,7 +44,7 @@ fn statuses_say_what_was_resolved() {
     let pending = goal_status(None, Some(1), &none, at(1)).expect("a first status");
     let unsound = goal_status(None, Some(1), &circle, at(1)).expect("a first status");
     let in_phase = |phase| Some(GoalStatus { phase: Some(phase), ..ready.clone() });
-    let rows: Vec<(&str, Option<GoalStatus>, i64, &Resolution, Option<&str>)> = vec![
+    let rows: Vec<Row<'_>> = vec![
         ("a plan is found", None, 1, &found, Some("Ready shop/a g1 PlanResolved=True/PlanFound@9")),
         ("no plan is found", None, 1, &none, Some("Pending - g1 PlanResolved=False/NoPlanFound@9")),
         ("the same result writes nothing", Some(ready.clone()), 1, &found, None),
