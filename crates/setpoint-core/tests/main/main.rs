@@ -3,6 +3,9 @@
 mod classify;
 mod diff;
 mod fixture;
+mod graph;
 mod plan;
+mod resolve;
 mod scenarios;
+mod version;
 mod workload;
