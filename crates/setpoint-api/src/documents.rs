@@ -1,0 +1,1 @@
+//! What a document says that its kind does not know.
