@@ -14,6 +14,7 @@ use crate::machine::Machine;
 use crate::review::Review;
 
 /// One line a kind.
+#[rustfmt::skip]
 const KINDS: &[fn() -> CustomResourceDefinition] = &[
     ChangeSet::crd,
     Environment::crd,
@@ -50,6 +51,7 @@ fn tidy(schema: &mut Value, below_template: bool) {
     if below_template {
         schema.remove("description");
     }
+    bound_unsigned(schema);
     drop_if(schema, "format", |format| !FORMATS.iter().any(|known| format == known));
     drop_if(schema, "default", |default| default.is_null() || default.as_array().is_some_and(Vec::is_empty));
     for keyword in ["items", "additionalProperties", "not"] {
@@ -65,6 +67,17 @@ fn tidy(schema: &mut Value, below_template: bool) {
     for (name, child) in properties.into_iter().flatten() {
         tidy(child, below_template || name == "template");
     }
+}
+
+/// Kubernetes knows signed integers only. Without a bound, a number would be stored that no controller can read.
+fn bound_unsigned(schema: &mut Map<String, Value>) {
+    let largest = match schema.get("format").and_then(Value::as_str) {
+        Some("uint8") => u32::from(u8::MAX),
+        Some("uint16") => u32::from(u16::MAX),
+        Some("uint32") => u32::MAX,
+        _ => return,
+    };
+    schema.entry("maximum").or_insert_with(|| largest.into());
 }
 
 fn drop_if(schema: &mut Map<String, Value>, keyword: &str, is_idle: impl Fn(&Value) -> bool) {

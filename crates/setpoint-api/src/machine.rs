@@ -7,6 +7,7 @@ mod guest;
 mod mute;
 mod status;
 mod validation;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::guest::{EnvVar, EnvVarSource, Gpu, KeyReference, Port, PortError, PortProtocol, VariableSource, Volume};
 pub use self::mute::{MUTE_DRIFT, MuteError, muted_fields};
 pub use self::status::{DriftedField, Intent, MAX_DRIFT, MAX_INTENTS, MachineStatus};
+pub use self::variables::Resolved;
 use crate::environment::Create;
 use crate::rules::BYTES_PATTERN;
 
@@ -39,7 +41,12 @@ use crate::rules::BYTES_PATTERN;
     printcolumn(name = "Synced", type_ = "string", json_path = r#".status.conditions[?(@.type=="Synced")].status"#),
     printcolumn(name = "Drifted", type_ = "string", json_path = r#".status.conditions[?(@.type=="Drifted")].status"#),
     printcolumn(name = "Cost/h", type_ = "string", json_path = ".status.hourlyCost"),
-    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Synced")].message"#, priority = 1),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Synced")].message"#,
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -8,7 +8,9 @@ pub const PROTECTED: &str = "setpoint.dev/protected";
 /// Whether an object is protected, by a label or an annotation. Only `"true"` protects.
 pub fn is_protected(metadata: &ObjectMeta) -> bool {
     let marks = [&metadata.labels, &metadata.annotations];
-    marks.iter().any(|marks| marks.as_ref().is_some_and(|marks| marks.get(PROTECTED).is_some_and(|mark| mark == "true")))
+    marks
+        .iter()
+        .any(|marks| marks.as_ref().is_some_and(|marks| marks.get(PROTECTED).is_some_and(|mark| mark == "true")))
 }
 
 #[cfg(test)]

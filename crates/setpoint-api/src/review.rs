@@ -37,7 +37,11 @@ const SPEC: Path<'static> = Path::of("spec");
     printcolumn(name = "Gate", type_ = "string", json_path = ".spec.gate"),
     printcolumn(name = "Decision", type_ = "string", json_path = ".spec.decision"),
     printcolumn(name = "Reviewer", type_ = "string", json_path = ".spec.reviewer"),
-    printcolumn(name = "Accepted", type_ = "string", json_path = r#".status.conditions[?(@.type=="Accepted")].status"#),
+    printcolumn(
+        name = "Accepted",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Accepted")].status"#
+    ),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Accepted")].reason"#),
     printcolumn(name = "Expires", type_ = "string", json_path = ".spec.expiresAt", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")

@@ -214,7 +214,9 @@ impl ApproverKey {
             {
                 seen.check(&key_path, material, errors);
             }
-            (Some(_), _) => errors.invalid(&key_path, &self.public_key, "must be a public key such as \"ssh-ed25519 AAAA…\""),
+            (Some(_), _) => {
+                errors.invalid(&key_path, &self.public_key, "must be a public key such as \"ssh-ed25519 AAAA…\"")
+            }
         }
         if self.principal.is_empty() {
             errors.required(&path.field("principal"), "the user who holds the key");

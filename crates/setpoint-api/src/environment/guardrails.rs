@@ -41,8 +41,7 @@ pub struct Guardrails {
 
 impl Guardrails {
     pub(super) fn validate(&self, path: &Path<'_>, errors: &mut Errors) {
-        let prices =
-            [("maxHourlyCost", self.max_hourly_cost), ("maxAddedCostPerHour", self.max_added_cost_per_hour)];
+        let prices = [("maxHourlyCost", self.max_hourly_cost), ("maxAddedCostPerHour", self.max_added_cost_per_hour)];
         for (name, price) in prices {
             if let Some(price) = price.filter(|price| *price < Price::ZERO) {
                 errors.invalid(&path.field(name), price, "must not be negative");
