@@ -30,7 +30,7 @@ const SPEC: Path<'static> = Path::of("spec");
     status = "ChangeSetStatus",
     derive = "PartialEq",
     doc = "What will be done in an environment: steps with reasons, differences, classes, cost and a digest each. It authorizes steps by digest and carries no Secrets.",
-    shortname = "cs",
+    shortname = "cset",
     category = "setpoint",
     printcolumn(name = "Environment", type_ = "string", json_path = ".spec.environment"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
