@@ -32,7 +32,11 @@ fn what_is_wrong_is_said_with_its_field() {
                 "spec.objects[0].metadata.name: Required value",
             ],
         ),
-        ("objects have a bound", json!({"objects": many}), &["spec.objects: Too many: 1001: must have at most 1000 items"]),
+        (
+            "objects have a bound",
+            json!({"objects": many}),
+            &["spec.objects: Too many: 1001: must have at most 1000 items"],
+        ),
         ("somebody asks", json!({"requestedBy": ""}), &["spec.requestedBy: Required value: the user who asks"]),
         (
             "who asks is one line",

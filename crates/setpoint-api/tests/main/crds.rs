@@ -35,9 +35,21 @@ fn what_is_not_structural_is_found() {
     let rule = json!([{"rule": "self == oldSelf", "message": "m"}]);
     let rows = [
         ("a node without a type", json!({"description": "d"}), "a type is needed"),
-        ("a reference", json!({"type": "object", "$ref": "#/x", "description": "d"}), "the keyword $ref is not supported"),
-        ("unique items", json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}, "description": "d"}), "the keyword uniqueItems is not supported"),
-        ("an unknown format", json!({"type": "integer", "format": "uint32", "description": "d"}), "the format is not known"),
+        (
+            "a reference",
+            json!({"type": "object", "$ref": "#/x", "description": "d"}),
+            "the keyword $ref is not supported",
+        ),
+        (
+            "unique items",
+            json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}, "description": "d"}),
+            "the keyword uniqueItems is not supported",
+        ),
+        (
+            "an unknown format",
+            json!({"type": "integer", "format": "uint32", "description": "d"}),
+            "the format is not known",
+        ),
         ("a field nobody explains", json!({"type": "string"}), "a description is needed"),
         (
             "a struct that is also a map",
@@ -51,8 +63,16 @@ fn what_is_not_structural_is_found() {
                 "items": {"type": "object", "properties": {"k": {"type": "string", "description": "d"}}}}),
             "the key k is required or has a default",
         ),
-        ("a default of another type", json!({"type": "string", "default": 1, "description": "d"}), "the default does not fit"),
-        ("a default that is not a word", json!({"type": "string", "enum": ["a"], "default": "b", "description": "d"}), "the default does not fit"),
+        (
+            "a default of another type",
+            json!({"type": "string", "default": 1, "description": "d"}),
+            "the default does not fit",
+        ),
+        (
+            "a default that is not a word",
+            json!({"type": "string", "enum": ["a"], "default": "b", "description": "d"}),
+            "the default does not fit",
+        ),
         (
             "a default with a field that would be pruned",
             json!({"type": "object", "properties": {}, "default": {"x": 1}, "description": "d"}),
@@ -74,7 +94,11 @@ fn what_is_not_structural_is_found() {
                 "x-kubernetes-validations": [{"rule": "self.l.all(x, x != '')", "message": "m"}]}),
             "a rule iterates over what has no bound",
         ),
-        ("what is required and unknown", json!({"type": "object", "required": ["x"], "description": "d"}), "x is required and not defined"),
+        (
+            "what is required and unknown",
+            json!({"type": "object", "required": ["x"], "description": "d"}),
+            "x is required and not defined",
+        ),
     ];
     for (name, node, expected) in rows {
         let found = faults(&json!({"type": "object", "properties": {"x": node}}));
@@ -168,7 +192,10 @@ fn a_machine_has_no_default_that_would_buy_something() {
     let machine = all().into_iter().find(|crd| crd.spec.names.kind == "Machine").expect("Machine");
     let schema = schema(&machine);
     let properties = schema["properties"]["spec"]["properties"].as_object().unwrap();
-    let defaults: Vec<&str> =
-        properties.iter().filter(|(_, schema)| schema.get("default").is_some()).map(|(name, _)| name.as_str()).collect();
+    let defaults: Vec<&str> = properties
+        .iter()
+        .filter(|(_, schema)| schema.get("default").is_some())
+        .map(|(name, _)| name.as_str())
+        .collect();
     assert_eq!(defaults, ["create", "deletionPolicy"]);
 }

@@ -10,9 +10,11 @@ fn yaml(text: &str) -> Value {
 
 #[test]
 fn unknown_fields_are_refused_with_their_path() {
-    let machine = |spec: &str| format!("apiVersion: setpoint.dev/v1alpha1\nkind: Machine\nmetadata: {{name: a}}\nspec: {spec}");
-    let environment =
-        |spec: &str| format!("apiVersion: setpoint.dev/v1alpha1\nkind: Environment\nmetadata: {{name: a}}\nspec: {spec}");
+    let machine =
+        |spec: &str| format!("apiVersion: setpoint.dev/v1alpha1\nkind: Machine\nmetadata: {{name: a}}\nspec: {spec}");
+    let environment = |spec: &str| {
+        format!("apiVersion: setpoint.dev/v1alpha1\nkind: Environment\nmetadata: {{name: a}}\nspec: {spec}")
+    };
     let rows: Vec<(&str, String, &str)> = vec![
         ("a sound document", machine("{environment: rack, env: [{name: A, value: b}]}"), ""),
         (
@@ -108,7 +110,8 @@ fn a_key_that_comes_twice_is_refused_when_it_is_read() {
 
 #[test]
 fn a_sound_document_becomes_its_kind() {
-    let text = "apiVersion: setpoint.dev/v1alpha1\nkind: Machine\nmetadata: {name: a}\nspec: {environment: rack, cores: 2}";
+    let text =
+        "apiVersion: setpoint.dev/v1alpha1\nkind: Machine\nmetadata: {name: a}\nspec: {environment: rack, cores: 2}";
     let machine: Machine = decode(yaml(text)).unwrap().into_kind().unwrap();
     assert_eq!((machine.metadata.name.as_deref(), machine.spec.cores), (Some("a"), Some(2)));
 }

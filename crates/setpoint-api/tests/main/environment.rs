@@ -43,7 +43,11 @@ fn what_is_wrong_is_said_with_its_field() {
                 r#"spec.guardrails.maxAddedCostPerHour: Invalid value: "-0.50": must not be negative"#,
             ],
         ),
-        ("a limit of zero allows nothing and is allowed", json!({"guardrails": {"maxGpus": 0, "maxHourlyCost": "0"}}), &[]),
+        (
+            "a limit of zero allows nothing and is allowed",
+            json!({"guardrails": {"maxGpus": 0, "maxHourlyCost": "0"}}),
+            &[],
+        ),
         (
             "a time to live of seconds would delete what was just made",
             json!({"guardrails": {"ttlSeconds": 59}}),
@@ -75,7 +79,9 @@ fn what_is_wrong_is_said_with_its_field() {
         (
             "a role without a signature would be nobody's",
             json!({"approval": {"rules": [rule(json!({"roles": ["operator"]}))], "keys": [key("operator")]}}),
-            &["spec.approval.rules[0].signature: Invalid value: false: must be true where roles are named: a role is a key's"],
+            &[
+                "spec.approval.rules[0].signature: Invalid value: false: must be true where roles are named: a role is a key's",
+            ],
         ),
         (
             "a quorum that nobody can reach is refused",
@@ -116,7 +122,9 @@ fn what_is_wrong_is_said_with_its_field() {
         (
             "a private key is refused without being repeated",
             json!({"approval": {"keys": [{"publicKey": "-----BEGIN OPENSSH PRIVATE KEY-----", "principal": "bob", "role": "b"}]}}),
-            &["spec.approval.keys[0].publicKey: Forbidden: this is a private key; make a new pair, and put the public key here"],
+            &[
+                "spec.approval.keys[0].publicKey: Forbidden: this is a private key; make a new pair, and put the public key here",
+            ],
         ),
         (
             "a key has a holder and a role",

@@ -16,9 +16,17 @@ fn source(kind: SourceKind, name: &str, values: &[(&str, &str)]) -> Source {
 }
 
 fn sources() -> Vec<Source> {
-    let mut tokens = source(SourceKind::Secret, "tokens", &[("TOKEN", "s3cret"), ("BOTH", "from-secret"), ("NESTED", "${TOKEN}")]);
+    let mut tokens =
+        source(SourceKind::Secret, "tokens", &[("TOKEN", "s3cret"), ("BOTH", "from-secret"), ("NESTED", "${TOKEN}")]);
     tokens.values.insert("BYTES".to_owned(), vec![0xff, 0xfe]);
-    vec![tokens, source(SourceKind::ConfigMap, "settings", &[("MODEL", "llama"), ("BOTH", "from-map"), ("a.b-c", "dotted"), ("EMPTY", "")])]
+    vec![
+        tokens,
+        source(
+            SourceKind::ConfigMap,
+            "settings",
+            &[("MODEL", "llama"), ("BOTH", "from-map"), ("a.b-c", "dotted"), ("EMPTY", "")],
+        ),
+    ]
 }
 
 #[test]
@@ -123,7 +131,9 @@ fn a_machine_is_resolved_from_what_it_names_and_from_nothing_else() {
         (
             "a key that is not there",
             json!({"env": [{"name": "T", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "NO"}}}]}),
-            Err(vec!["spec.env[0].valueFrom.configMapKeyRef: ${NO} cannot be resolved: no such key in ConfigMap shop/settings"]),
+            Err(vec![
+                "spec.env[0].valueFrom.configMapKeyRef: ${NO} cannot be resolved: no such key in ConfigMap shop/settings",
+            ]),
         ),
         (
             "a ConfigMap that is not there",

@@ -22,17 +22,41 @@ fn what_is_wrong_is_said_with_its_field() {
         ("the least that is a machine", json!({}), vec![]),
         ("an environment must be named", json!({"environment": ""}), vec!["spec.environment: Required value"]),
         ("an environment has an object's name", json!({"environment": "My Rack"}), vec![&bad_environment]),
-        ("a pin is not empty", json!({"providerId": ""}), vec!["spec.providerId: Required value: leave it out to insist on no guest"]),
-        ("no core is no machine", json!({"cores": 0}), vec!["spec.cores: Invalid value: 0: must be between 1 and 4096, inclusive"]),
+        (
+            "a pin is not empty",
+            json!({"providerId": ""}),
+            vec!["spec.providerId: Required value: leave it out to insist on no guest"],
+        ),
+        (
+            "no core is no machine",
+            json!({"cores": 0}),
+            vec!["spec.cores: Invalid value: 0: must be between 1 and 4096, inclusive"],
+        ),
         (
             "memory is an amount of bytes",
             json!({"memory": "lots"}),
             vec![r#"spec.memory: Invalid value: "lots": must be an amount of bytes, such as "512Mi" or "4Gi""#],
         ),
-        ("no memory is refused", json!({"memory": "0"}), vec![r#"spec.memory: Invalid value: "0": must be greater than zero"#]),
-        ("half a byte is refused", json!({"memory": "500m"}), vec![r#"spec.memory: Invalid value: "500m": must be whole bytes"#]),
-        ("a disk is above zero", json!({"disk": "-1Gi"}), vec![r#"spec.disk: Invalid value: "-1Gi": must be greater than zero"#]),
-        ("a GPU is said which", json!({"gpu": {"count": 1}}), vec!["spec.gpu.type: Required value: a type or minVram must say which GPU"]),
+        (
+            "no memory is refused",
+            json!({"memory": "0"}),
+            vec![r#"spec.memory: Invalid value: "0": must be greater than zero"#],
+        ),
+        (
+            "half a byte is refused",
+            json!({"memory": "500m"}),
+            vec![r#"spec.memory: Invalid value: "500m": must be whole bytes"#],
+        ),
+        (
+            "a disk is above zero",
+            json!({"disk": "-1Gi"}),
+            vec![r#"spec.disk: Invalid value: "-1Gi": must be greater than zero"#],
+        ),
+        (
+            "a GPU is said which",
+            json!({"gpu": {"count": 1}}),
+            vec!["spec.gpu.type: Required value: a type or minVram must say which GPU"],
+        ),
         ("a GPU may be any that is large enough", json!({"gpu": {"minVram": "24Gi"}}), vec![]),
         (
             "no GPU is said by leaving it out",
@@ -49,11 +73,17 @@ fn what_is_wrong_is_said_with_its_field() {
             json!({"gpu": {"type": "A100", "fallback": ["A40", "A100"]}}),
             vec![r#"spec.gpu.fallback[1]: Duplicate value: "A100""#],
         ),
-        ("an image is not empty", json!({"image": ""}), vec!["spec.image: Required value: leave it out not to manage it"]),
+        (
+            "an image is not empty",
+            json!({"image": ""}),
+            vec!["spec.image: Required value: leave it out not to manage it"],
+        ),
         (
             "a variable in an image would be sent literally",
             json!({"image": "registry/${TAG}"}),
-            vec![r#"spec.image: Invalid value: "registry/${TAG}": variables are replaced in command, args and env only"#],
+            vec![
+                r#"spec.image: Invalid value: "registry/${TAG}": variables are replaced in command, args and env only"#,
+            ],
         ),
         (
             "a variable has one value",
@@ -75,7 +105,11 @@ fn what_is_wrong_is_said_with_its_field() {
             json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}),
             vec![r#"spec.env[1].name: Duplicate value: "A""#],
         ),
-        ("a variable has a name", json!({"env": [{"name": "", "value": "1"}]}), vec!["spec.env[0].name: Required value"]),
+        (
+            "a variable has a name",
+            json!({"env": [{"name": "", "value": "1"}]}),
+            vec!["spec.env[0].name: Required value"],
+        ),
         (
             "our marks cannot be forged",
             json!({"env": [{"name": "SETPOINT_OWNER", "value": "me"}]}),
@@ -99,7 +133,11 @@ fn what_is_wrong_is_said_with_its_field() {
             json!({"ports": [{"port": 22}, {"port": 22, "protocol": "TCP"}]}),
             vec![r#"spec.ports[1]: Duplicate value: "22/tcp""#],
         ),
-        ("a port may be offered in two protocols", json!({"ports": [{"port": 53}, {"port": 53, "protocol": "UDP"}]}), vec![]),
+        (
+            "a port may be offered in two protocols",
+            json!({"ports": [{"port": 53}, {"port": 53, "protocol": "UDP"}]}),
+            vec![],
+        ),
         (
             "a volume is made with a size that was asked for, never with one that was not",
             json!({"volumes": [{"name": "data"}]}),
@@ -109,7 +147,10 @@ fn what_is_wrong_is_said_with_its_field() {
         (
             "volumes are told apart by name and place",
             json!({"volumes": [{"name": "a", "size": "1Gi", "mountPath": "/d"}, {"name": "a", "size": "1Gi", "mountPath": "/d"}]}),
-            vec![r#"spec.volumes[1].name: Duplicate value: "a""#, r#"spec.volumes[1].mountPath: Duplicate value: "/d""#],
+            vec![
+                r#"spec.volumes[1].name: Duplicate value: "a""#,
+                r#"spec.volumes[1].mountPath: Duplicate value: "/d""#,
+            ],
         ),
         (
             "a volume is mounted at an absolute path",
@@ -121,7 +162,11 @@ fn what_is_wrong_is_said_with_its_field() {
             json!({"dependsOn": ["web"]}),
             vec![r#"spec.dependsOn[0]: Invalid value: "web": must not be the Machine itself"#],
         ),
-        ("a dependency is named once", json!({"dependsOn": ["db", "db"]}), vec![r#"spec.dependsOn[1]: Duplicate value: "db""#]),
+        (
+            "a dependency is named once",
+            json!({"dependsOn": ["db", "db"]}),
+            vec![r#"spec.dependsOn[1]: Duplicate value: "db""#],
+        ),
         (
             "a parameter cannot make a write destructive",
             json!({"parameters": {"restore": "1", "Force": "1"}}),
@@ -153,12 +198,19 @@ fn what_a_guest_is_pinned_to_stays() {
         ("a pin may come later", json!({}), json!({"providerId": "101"}), vec![]),
         ("a pin cannot change", json!({"providerId": "101"}), json!({"providerId": "102"}), vec![pin]),
         ("a pin cannot go", json!({"providerId": "101"}), json!({}), vec![pin]),
-        ("a disk may be written smaller, for the planner to refuse", json!({"disk": "2Gi"}), json!({"disk": "1Gi"}), vec![]),
+        (
+            "a disk may be written smaller, for the planner to refuse",
+            json!({"disk": "2Gi"}),
+            json!({"disk": "1Gi"}),
+            vec![],
+        ),
         (
             "a guest cannot move",
             json!({}),
             json!({"environment": "cloud"}),
-            vec!["spec.environment: Forbidden: a Machine cannot be moved to another environment: make another Machine there"],
+            vec![
+                "spec.environment: Forbidden: a Machine cannot be moved to another environment: make another Machine there",
+            ],
         ),
     ];
     for (name, old, new, says) in rows {
@@ -228,6 +280,7 @@ fn a_bad_annotation_is_said_with_its_field() {
     let mut machine = machine(&json!({}));
     machine.metadata.annotations = Some(BTreeMap::from([(MUTE_DRIFT.to_owned(), "cpu,run".to_owned())]));
     let told = told(&machine.validate());
-    let head = r#"metadata.annotations[setpoint.dev/mute-drift]: Invalid value: "cpu,run": names "cpu", which is no field"#;
+    let head =
+        r#"metadata.annotations[setpoint.dev/mute-drift]: Invalid value: "cpu,run": names "cpu", which is no field"#;
     assert!(told.len() == 1 && told[0].starts_with(head), "{told:?}");
 }

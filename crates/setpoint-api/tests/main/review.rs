@@ -26,26 +26,58 @@ fn what_is_wrong_is_said_with_its_field() {
         ("the least that is a verdict", json!({}), &[]),
         ("a signed verdict", signed(), &[]),
         ("a verdict is on a gate", json!({"gate": ""}), &["spec.gate: Required value"]),
-        ("somebody gives it", json!({"reviewer": ""}), &["spec.reviewer: Required value: the user who gives the verdict"]),
+        (
+            "somebody gives it",
+            json!({"reviewer": ""}),
+            &["spec.reviewer: Required value: the user who gives the verdict"],
+        ),
         (
             "nobody signs a line that is not theirs",
             json!({"reviewer": "alice\ndecision: Approve"}),
-            &[r#"spec.reviewer: Invalid value: "alice\ndecision: Approve": must be one line without control characters"#],
+            &[
+                r#"spec.reviewer: Invalid value: "alice\ndecision: Approve": must be one line without control characters"#,
+            ],
         ),
-        ("a verdict names its steps", json!({"digests": []}), &["spec.digests: Required value: a verdict names the steps it is about"]),
-        ("so does a rejection", json!({"decision": "Reject", "digests": []}), &["spec.digests: Required value: a verdict names the steps it is about"]),
+        (
+            "a verdict names its steps",
+            json!({"digests": []}),
+            &["spec.digests: Required value: a verdict names the steps it is about"],
+        ),
+        (
+            "so does a rejection",
+            json!({"decision": "Reject", "digests": []}),
+            &["spec.digests: Required value: a verdict names the steps it is about"],
+        ),
         ("a comment names none", json!({"decision": "Comment", "digests": [], "comment": "why?"}), &[]),
-        ("a comment says something", json!({"decision": "Comment", "digests": []}), &["spec.comment: Required value: a comment needs a text"]),
-        ("a comment has a bound", json!({"comment": "x".repeat(4_097)}), &["spec.comment: Too long: may not be more than 4096 bytes"]),
+        (
+            "a comment says something",
+            json!({"decision": "Comment", "digests": []}),
+            &["spec.comment: Required value: a comment needs a text"],
+        ),
+        (
+            "a comment has a bound",
+            json!({"comment": "x".repeat(4_097)}),
+            &["spec.comment: Too long: may not be more than 4096 bytes"],
+        ),
         (
             "a digest is a digest",
             json!({"digests": ["sha256:abc"]}),
-            &[r#"spec.digests[0]: Invalid value: "sha256:abc": must be "sha256:" and 64 lower-case hexadecimal digits"#],
+            &[
+                r#"spec.digests[0]: Invalid value: "sha256:abc": must be "sha256:" and 64 lower-case hexadecimal digits"#,
+            ],
         ),
-        ("a step is named once", json!({"digests": [DIGEST, DIGEST]}), &[
-            r#"spec.digests[1]: Duplicate value: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855""#,
-        ]),
-        ("steps have a bound", json!({"digests": many}), &["spec.digests: Too many: 1001: must have at most 1000 items"]),
+        (
+            "a step is named once",
+            json!({"digests": [DIGEST, DIGEST]}),
+            &[
+                r#"spec.digests[1]: Duplicate value: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855""#,
+            ],
+        ),
+        (
+            "steps have a bound",
+            json!({"digests": many}),
+            &["spec.digests: Too many: 1001: must have at most 1000 items"],
+        ),
         (
             "a nonce cannot be guessed",
             json!({"nonce": "short"}),

@@ -91,7 +91,9 @@ fn check(schema: &Value, path: &str, place: Place, faults: &mut Vec<String>) {
     if members.contains_key("x-kubernetes-preserve-unknown-fields") && !keeps_all {
         fault("x-kubernetes-preserve-unknown-fields is true or absent");
     }
-    if schema["x-kubernetes-embedded-resource"] == true && (type_ != "object" || !(keeps_all || members.contains_key("properties"))) {
+    if schema["x-kubernetes-embedded-resource"] == true
+        && (type_ != "object" || !(keeps_all || members.contains_key("properties")))
+    {
         fault("an embedded resource is an object with properties, or keeps unknown fields");
     }
     if members.contains_key("additionalProperties") && (place.is_root || members.contains_key("properties")) {
@@ -138,7 +140,8 @@ fn check_list(schema: &Value, fault: &mut impl FnMut(&str)) {
         Some("set") => {}
         Some("map") if keys.is_empty() || items["type"] != "object" => fault("a list of type map has keys and objects"),
         Some("map") => {
-            let required: Vec<&str> = items["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let required: Vec<&str> =
+                items["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             for key in keys {
                 let property = &items["properties"][key];
                 if property.is_null() || ["object", "array"].contains(&property["type"].as_str().unwrap_or_default()) {
