@@ -153,6 +153,7 @@ fn collect_members(members: &Map<String, Value>, schema: &Value, path: &str, unk
     let properties = schema["properties"].as_object().unwrap_or(&no_properties);
     for (name, value) in members {
         let separator = if path.is_empty() { "" } else { "." };
+        let is_standard = is_whole_object && ["apiVersion", "kind", "metadata"].contains(&name.as_str());
         if let Some(schema) = properties.get(name) {
             // What an object says of itself is the same in every kind, and was checked apart.
             if !(is_whole_object && name == "metadata") {
@@ -160,7 +161,7 @@ fn collect_members(members: &Map<String, Value>, schema: &Value, path: &str, unk
             }
         } else if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
             collect(value, schema, &format!("{path}[{name}]"), unknown);
-        } else if !keeps_all && !(is_whole_object && ["apiVersion", "kind", "metadata"].contains(&name.as_str())) {
+        } else if !keeps_all && !is_standard {
             let suggestion = nearest(name, properties.keys().map(String::as_str));
             unknown.push(UnknownField { path: format!("{path}{separator}{name}"), suggestion });
         }

@@ -120,7 +120,7 @@ pub fn interpolate(field: &Path<'_>, template: &str, sources: &[&Source]) -> Res
 }
 
 /// One key of one source, as text.
-pub fn key_of<'s>(field: &Path<'_>, key: &str, source: &'s Source) -> Result<Text, Vec<InterpolationError>> {
+pub fn key_of(field: &Path<'_>, key: &str, source: &Source) -> Result<Text, Vec<InterpolationError>> {
     match lookup(key, &[source]) {
         Ok((value, kind)) => Ok(Text { text: value.to_owned(), is_sensitive: kind == SourceKind::Secret }),
         Err(problem) => Err(vec![InterpolationError { field: field.to_string(), problem }]),

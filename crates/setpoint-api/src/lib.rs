@@ -12,6 +12,7 @@
 //! | [`protection`] | the mark on what must not be removed |
 //! | [`field`], [`names`], [`labels`], [`quantity`] | exact words for what is wrong with a field |
 
+#![expect(clippy::duplicated_attributes, reason = "two columns of a kind may be of the same type")]
 #![expect(unreachable_pub, reason = "KubeSchema copies the public types it is derived for into function bodies")]
 
 pub mod app;

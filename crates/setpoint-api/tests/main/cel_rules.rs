@@ -8,7 +8,7 @@ use crate::fixture::object;
 
 fn schema(kind: &str) -> Value {
     let crd = all().into_iter().find(|crd| crd.spec.names.kind == kind).expect("a kind");
-    serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref()).unwrap()
+    crate::fixture::schema(&crd)
 }
 
 fn least(kind: &str) -> Value {
@@ -160,16 +160,13 @@ fn rules_hold_for_objects_and_their_changes() {
 fn every_rule_compiles_and_is_cheap() {
     for crd in all() {
         let compiled = compile_schema(&schema(&crd.spec.names.kind));
-        let mut rules = 0;
         each(&compiled, &mut |node| {
             assert!(!node.has_errors(), "{:?}: {:?}", crd.metadata.name, node.compilation_errors());
             for rule in node.validations.iter().flatten() {
                 let warnings = estimate_rule_cost(&rule.rule.rule, node);
                 assert!(warnings.is_empty(), "{:?}: {warnings:?}", crd.metadata.name);
-                rules += 1;
             }
         });
-        println!("{:?}: {rules} rules", crd.metadata.name);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 use setpoint_api::crds::all;
 use setpoint_api::names;
 
+use crate::fixture::schema;
 use crate::structural::faults;
 
 /// The largest that a definition may be, so that all of them install and list quickly.
@@ -17,10 +17,6 @@ const TAKEN: &[&str] = &[
     "cm", "crd", "crds", "cs", "csr", "cj", "deploy", "ds", "ep", "ev", "hpa", "ing", "limits", "netpol", "no", "ns",
     "pc", "pdb", "po", "pv", "pvc", "quota", "rc", "rs", "sa", "sc", "sts", "svc", "vap", "vapb",
 ];
-
-fn schema(crd: &CustomResourceDefinition) -> Value {
-    serde_json::to_value(&crd.spec.versions[0].schema.as_ref().expect("a schema").open_api_v3_schema).unwrap()
-}
 
 #[test]
 fn every_schema_is_structural() {
@@ -157,7 +153,7 @@ fn points_at_a_field(schema: &Value, path: &str) -> bool {
     if path == ".metadata.creationTimestamp" {
         return true;
     }
-    let plain = path.replace(|c: char| c == '"', "");
+    let plain = path.replace('"', "");
     let Some(plain) = plain.strip_prefix('.') else { return false };
     let mut node = schema;
     let mut rest = plain;

@@ -1,5 +1,6 @@
 //! Documents for tests, and what validation says of them.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint_api::field::Errors;
@@ -14,6 +15,12 @@ pub(crate) fn object(kind: &str, least: &Value, spec: &Value) -> Value {
 /// The object as its Rust type.
 pub(crate) fn typed<K: DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).expect("the document has the types of its kind")
+}
+
+/// The schema of a definition's one version.
+pub(crate) fn schema(crd: &CustomResourceDefinition) -> Value {
+    let schema = crd.spec.versions[0].schema.as_ref().expect("a version has a schema");
+    serde_json::to_value(&schema.open_api_v3_schema).expect("a schema is JSON")
 }
 
 /// What validation says, a line each.

@@ -10,6 +10,9 @@ use setpoint_api::machine::{Machine, MachineSpec};
 
 use crate::fixture::{object, typed};
 
+/// A sentence, what is given, and what comes of it or is said.
+type Row<G, R, E> = (&'static str, G, Result<R, Vec<E>>);
+
 fn source(kind: SourceKind, name: &str, values: &[(&str, &str)]) -> Source {
     let values = values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
     Source { kind, namespace: "shop".to_owned(), name: name.to_owned(), values }
@@ -41,7 +44,7 @@ fn variables_are_replaced_or_refused() {
     };
     let unclosed = "spec.env[0].value: ${ is never closed; write $${ if no variable is meant".to_owned();
     let long = format!("spec.env[0].value: is longer than {MAX_RESULT} bytes once variables are replaced");
-    let rows: Vec<(&str, String, Result<(&str, bool), Vec<String>>)> = vec![
+    let rows: Vec<Row<String, (&str, bool), String>> = vec![
         ("a text without variables stays", "plain".into(), Ok(("plain", false))),
         ("an empty text stays", String::new(), Ok(("", false))),
         ("a key of a ConfigMap", "${MODEL}".into(), Ok(("llama", false))),
@@ -111,7 +114,7 @@ fn machine(spec: &Value) -> MachineSpec {
 #[test]
 fn a_machine_is_resolved_from_what_it_names_and_from_nothing_else() {
     let from_map = json!([{"configMap": "settings"}]);
-    let rows: Vec<(&str, Value, Result<Vec<&str>, Vec<&str>>)> = vec![
+    let rows: Vec<Row<Value, Vec<&str>, &str>> = vec![
         ("what is not set stays so", json!({}), Ok(vec![])),
         (
             "command, arguments and variables",

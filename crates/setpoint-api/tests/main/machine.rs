@@ -8,6 +8,9 @@ use setpoint_api::machine::{DeletionPolicy, MUTE_DRIFT, Machine, MachineSpec, Po
 
 use crate::fixture::{object, told, typed};
 
+/// A sentence, the annotation, and the fields that it mutes or what is said of it.
+type MuteRow = (&'static str, &'static str, Result<Vec<&'static str>, Vec<String>>);
+
 fn machine(spec: &Value) -> Machine {
     typed(object("Machine", &json!({"environment": "rack"}), spec))
 }
@@ -250,7 +253,7 @@ fn ports_are_read_as_they_are_written() {
 fn drift_is_muted_field_by_field() {
     let fields = "args, command, cores, description, disk, env, gpu, image, memory, parameters, ports, run, volumes";
     let unknown = |name: &str| format!("names {name:?}, which is no field of a guest; the fields are {fields}");
-    let rows: Vec<(&str, &str, Result<Vec<&str>, Vec<String>>)> = vec![
+    let rows: Vec<MuteRow> = vec![
         ("nothing is muted by an empty annotation", "", Ok(vec![])),
         ("one field", "description", Ok(vec!["description"])),
         ("one variable beside a field", "description,env.MODEL", Ok(vec!["description", "env.MODEL"])),
