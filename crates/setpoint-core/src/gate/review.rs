@@ -155,10 +155,8 @@ impl<'a> Bench<'a> {
     /// Why the review is none of this gate's business.
     pub(super) fn misdirected(&self, evidence: &Evidence<'_>) -> Option<Discount> {
         let spec = &evidence.review.spec;
-        let namespace = evidence.review.metadata.namespace.as_deref();
-        let is_here = namespace.is_none_or(|namespace| namespace == self.input.namespace);
-        if spec.gate != self.input.gate || !is_here {
-            let namespace = namespace.unwrap_or(self.input.namespace);
+        let namespace = evidence.review.metadata.namespace.as_deref().unwrap_or_default();
+        if spec.gate != self.input.gate || namespace != self.input.namespace {
             return Some(Discount::OtherGate { gate: format!("{namespace}/{}", spec.gate) });
         }
         if spec.cluster_uid.as_deref().is_some_and(|uid| uid != self.input.cluster_uid) {

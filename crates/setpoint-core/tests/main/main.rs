@@ -1,1 +1,3 @@
 //! Properties and scenarios of the pure core, through its public face.
+
+mod gate;

@@ -101,7 +101,9 @@ fn verdict(reviewer: &str, decision: review::Decision, steps: &[&str]) -> Given 
         cluster_uid: None,
         signature: None,
     };
-    Given { review: Review::new(reviewer, spec), created_at: ago(60), signature: Signature::Unsigned }
+    let mut review = Review::new(reviewer, spec);
+    review.metadata.namespace = Some("shop".to_owned());
+    Given { review, created_at: ago(60), signature: Signature::Unsigned }
 }
 
 fn approve(reviewer: &str, steps: &[&str]) -> Given {
