@@ -25,7 +25,7 @@ const CRASH_BEFORE_CALL: u8 = 1;
 const LOST_ANSWER: u8 = 2;
 
 fn time(seconds: i64) -> Timestamp {
-    "2026-11-15T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+    Timestamp::constant(1_794_744_000, 0) + SignedDuration::from_secs(seconds)
 }
 
 /// Everything that a decision depends on.
@@ -263,7 +263,7 @@ proptest! {
     #[test]
     fn an_approval_never_outlives_a_change_of_its_step(world in world(), place in 0..STEPS) {
         let before = independent(world.unlimited());
-        prop_assume!(place < before.steps.len());
+        let Some(place) = place.checked_rem(before.steps.len()) else { return Ok(()) };
         let mut after = before.clone();
         after.steps[place].digest = "sha256:changed".to_owned();
         let (decided, again) = (before.decide(), after.decide());
