@@ -24,12 +24,12 @@ use crate::field::{Errors, Path};
     doc = "A place where work waits until people have decided.",
     shortname = "gt",
     category = "setpoint",
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.gateType"),
-    printcolumn(name = "Target", type_ = "string", json_path = ".spec.targetRef.name"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Required", type_ = "integer", json_path = ".spec.requiredApprovers", priority = "1"),
-    printcolumn(name = "Target-Kind", type_ = "string", json_path = ".spec.targetRef.kind", priority = "1"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Type", "type": "string", "jsonPath": ".spec.gateType"}"#,
+    printcolumn = r#"{"name": "Target", "type": "string", "jsonPath": ".spec.targetRef.name"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Required", "type": "integer", "jsonPath": ".spec.requiredApprovers", "priority": 1}"#,
+    printcolumn = r#"{"name": "Target-Kind", "type": "string", "jsonPath": ".spec.targetRef.kind", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GateSpec {

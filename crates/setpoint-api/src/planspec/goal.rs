@@ -28,11 +28,11 @@ use crate::labels;
     doc = "An objective, with the criteria by which it is met. The Plan that serves it is in its status.",
     shortname = "gl",
     category = "setpoint",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Plan", type_ = "string", json_path = ".status.activePlanRef.name"),
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = "1"),
-    printcolumn(name = "Description", type_ = "string", json_path = ".spec.description", priority = "1"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Plan", "type": "string", "jsonPath": ".status.activePlanRef.name"}"#,
+    printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.priority", "priority": 1}"#,
+    printcolumn = r#"{"name": "Description", "type": "string", "jsonPath": ".spec.description", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GoalSpec {

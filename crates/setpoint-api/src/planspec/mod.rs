@@ -16,6 +16,10 @@ pub mod reference;
 
 #[cfg(test)]
 mod round_trip;
+#[cfg(test)]
+mod rules;
+#[cfg(test)]
+mod schemas;
 
 pub use context::{ContextFormat, ContextItem};
 pub use criterion::{Criterion, CriterionType, ExpectedResponse};

@@ -23,12 +23,12 @@ use crate::field::{Errors, Path};
     doc = "A way to a Goal, as a graph of work.",
     shortname = "pl",
     category = "setpoint",
-    printcolumn(name = "Goal", type_ = "string", json_path = ".spec.goalRef.name"),
-    printcolumn(name = "Series", type_ = "string", json_path = ".spec.series"),
-    printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.nodeCount", priority = "1"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Goal", "type": "string", "jsonPath": ".spec.goalRef.name"}"#,
+    printcolumn = r#"{"name": "Series", "type": "string", "jsonPath": ".spec.series"}"#,
+    printcolumn = r#"{"name": "Version", "type": "string", "jsonPath": ".spec.version"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Nodes", "type": "integer", "jsonPath": ".status.nodeCount", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.series) == has(self.version)").message("series and version go together"))]

@@ -29,8 +29,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "setpoint-store",
         ],
     ),
-    ("setpoint-testkit", &[]),
-    ("setpoint-bench", &["setpoint-store", "setpoint-testkit"]),
+    ("setpoint-testkit", &["setpoint-api", "setpoint-core"]),
+    ("setpoint-bench", &["setpoint-api", "setpoint-core", "setpoint-store", "setpoint-testkit"]),
 ];
 
 /// The most lines that a source file may have.

@@ -182,6 +182,12 @@ fn reasons_are_told_in_their_order() {
         ("then whether it is a verdict", all_wrong().with(gate).with(cluster), Discount::Comment),
         ("then whether it still holds", addressed(), Discount::Expired { at: ago(1) }),
         ("then its date", addressed().with(expiry), Discount::FutureDated { created_at: ahead(HOUR) }),
+        ("so it is with steps that are here", addressed().with(digest), Discount::Expired { at: ago(1) }),
+        (
+            "and with their date",
+            addressed().with(expiry).with(digest),
+            Discount::FutureDated { created_at: ahead(HOUR) },
+        ),
         ("then what it is about", timely(), Discount::Stale),
         ("then who gives it", timely().with(digest), Discount::Requester),
     ];
