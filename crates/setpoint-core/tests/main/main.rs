@@ -3,6 +3,7 @@
 mod classify;
 mod diff;
 mod fixture;
+mod gate;
 mod graph;
 mod plan;
 mod resolve;

@@ -1,0 +1,275 @@
+//! Which steps may run now, which wait and on what, and which are refused.
+//!
+//! A step is judged in this order, and stops at the first answer:
+//!
+//! 1. It is refused if somebody who may decide rejected it, if something would be created in an environment whose time
+//!    is over, or if it alone is more than a limit allows: neither waiting nor approving would help.
+//! 2. It waits for every approval that a class of it still lacks, and for every step it depends on that does not run.
+//!    Both are said at once, so that a reviewer need not come back for each.
+//! 3. It waits for the budgets, whatever was approved. They are used up in the order of the steps, by those that run.
+//!
+//! An approval is an approval of a digest: it never outlives a change of its step, and a change of one step costs no
+//! other step its approval. The answer depends neither on the order of the evidence nor on that of the ledger. It
+//! holds for `now` alone: ask again at the moment of execution.
+
+mod budget;
+mod ledger;
+mod project;
+mod quorum;
+mod review;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
+use setpoint_api::step::{Action, Step, Target};
+
+pub use self::budget::{Gpus, Limit, Usage};
+pub use self::ledger::{ledger_entry, prune, record};
+pub use self::project::gate_status;
+pub use self::quorum::Approvals;
+pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
+pub use self::traffic::{TrafficMove, gate_traffic};
+
+use self::budget::Budget;
+use self::quorum::Quorums;
+
+/// Everything that the gate's decision depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The steps of a change set, in order. A step that one depends on and that is not among them is not done.
+    pub steps: &'a [Step],
+    /// The environment's approval policy; the default one where it has none.
+    pub approval: Option<&'a Approval>,
+    /// The environment's limits; none where it has none.
+    pub guardrails: Option<&'a Guardrails>,
+    /// When the environment's time is over; nothing is created from then on.
+    pub expires_at: Option<Timestamp>,
+    /// What people said of these steps.
+    pub evidence: &'a [Evidence<'a>],
+    /// Reviewer and nonce of reviews that are not among the evidence: of other gates, or deleted since.
+    pub used_nonces: &'a BTreeSet<(String, String)>,
+    /// What was done lately and counts against a budget.
+    pub ledger: &'a [LedgerEntry],
+    /// What is there now.
+    pub usage: Usage,
+    /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
+    pub gpus: &'a BTreeMap<Target, Gpus>,
+    /// The user who asked for the change.
+    pub requested_by: &'a str,
+    /// The uid by which a review names this cluster.
+    pub cluster_uid: &'a str,
+    /// The namespace of the gate.
+    pub namespace: &'a str,
+    /// The name of the gate.
+    pub gate: &'a str,
+    /// When the gate was made: a review from before was of another gate of the same name.
+    pub opened_at: Timestamp,
+    pub now: Timestamp,
+}
+
+/// What may run now, and what became of every review.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// A verdict for each step, in the order of the steps.
+    pub steps: Vec<Judged>,
+    /// What became of each review, by name.
+    pub reviews: Vec<Reviewed>,
+}
+
+/// A step and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Judged {
+    /// The step, by its id.
+    pub step: String,
+    /// The digest that was judged: a step with another one is another step.
+    pub digest: String,
+    pub verdict: Verdict,
+}
+
+/// What becomes of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// It may run now, once the steps it depends on succeeded.
+    Run,
+    /// It may not run yet. There is at least one need, and all of them must be met.
+    Wait { needs: Vec<Need> },
+    /// It may not run as it is.
+    Refuse { reason: Refusal },
+}
+
+/// What a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Need {
+    /// More people must approve.
+    Approvals(Approvals),
+    /// Another step, by its id, does not run.
+    #[serde(rename_all = "camelCase")]
+    Step { id: String },
+    /// A budget is used up. It has room again at `until`; without it, when something else goes.
+    #[serde(rename_all = "camelCase")]
+    Budget { limit: Limit, until: Option<Timestamp> },
+    /// The price of the step is not known, and there is a limit on cost: what is not known is not free.
+    #[serde(rename_all = "camelCase")]
+    Price { limit: Limit },
+    /// How much of what is limited there is now is not known.
+    #[serde(rename_all = "camelCase")]
+    Usage { limit: Limit },
+    /// The ledger is full of entries of the last hour; another would make it forget one.
+    #[serde(rename_all = "camelCase")]
+    Ledger { until: Timestamp },
+}
+
+/// Why a step may not run as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Refusal {
+    /// People who may decide rejected it, by these reviews.
+    #[serde(rename_all = "camelCase")]
+    Rejected { by: BTreeSet<String>, reviews: BTreeSet<String> },
+    /// It would create something, and the environment's time is over.
+    #[serde(rename_all = "camelCase")]
+    EnvironmentExpired { at: Timestamp },
+    /// It alone is more than the limit allows.
+    #[serde(rename_all = "camelCase")]
+    OverLimit { limit: Limit },
+}
+
+/// What may run now, what waits, and what is refused.
+pub fn gate(input: &Input<'_>) -> Decision {
+    let no_policy = Approval::default();
+    let no_limits = Guardrails::default();
+    let quorums = Quorums::of(input, input.approval.unwrap_or(&no_policy));
+    let mut budget = Budget::of(input, input.guardrails.unwrap_or(&no_limits));
+    let mut running = BTreeSet::new();
+    let mut judged = Vec::with_capacity(input.steps.len());
+    for (index, step) in input.steps.iter().enumerate() {
+        let verdict = refusal(input, step, quorums.rejection(index), &budget)
+            .or_else(|| unmet(step, quorums.missing(index), &running))
+            .unwrap_or_else(|| budget.admit(step));
+        if verdict == Verdict::Run {
+            running.insert(step.id.as_str());
+        }
+        judged.push(Judged { step: step.id.clone(), digest: step.digest.clone(), verdict });
+    }
+    Decision { steps: judged, reviews: quorums.into_reviews() }
+}
+
+fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &Budget<'_>) -> Option<Verdict> {
+    let creates = matches!(step.action, Action::Create | Action::Replace);
+    let expired = input.expires_at.filter(|at| creates && *at <= input.now);
+    rejection
+        .or_else(|| expired.map(|at| Refusal::EnvironmentExpired { at }))
+        .or_else(|| budget.exceeded_alone(step).map(|limit| Refusal::OverLimit { limit }))
+        .map(|reason| Verdict::Refuse { reason })
+}
+
+fn unmet(step: &Step, missing: Vec<Approvals>, running: &BTreeSet<&str>) -> Option<Verdict> {
+    let held_by = step.depends_on.iter().filter(|id| !running.contains(id.as_str()));
+    let steps = held_by.map(|id| Need::Step { id: id.clone() });
+    let needs: Vec<Need> = missing.into_iter().map(Need::Approvals).chain(steps).collect();
+    (!needs.is_empty()).then_some(Verdict::Wait { needs })
+}
+
+impl Decision {
+    /// The steps that may run now, by id, in order.
+    pub fn runs(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter(|judged| judged.verdict == Verdict::Run).map(|judged| judged.step.as_str())
+    }
+
+    /// Whether a person is waited for.
+    pub fn waits_for_people(&self) -> bool {
+        self.steps.iter().any(|judged| judged.verdict.waits_for_people())
+    }
+}
+
+impl Verdict {
+    /// Whether more people must approve.
+    pub fn waits_for_people(&self) -> bool {
+        matches!(self, Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Approvals(_))))
+    }
+
+    /// When to ask again although nothing else happens: from then on, time no longer holds the step.
+    pub fn until(&self) -> Option<Timestamp> {
+        let Verdict::Wait { needs } = self else { return None };
+        needs.iter().filter_map(Need::until).max()
+    }
+}
+
+impl Need {
+    fn until(&self) -> Option<Timestamp> {
+        match self {
+            Need::Budget { until, .. } => *until,
+            Need::Ledger { until } => Some(*until),
+            Need::Approvals(_) | Need::Step { .. } | Need::Price { .. } | Need::Usage { .. } => None,
+        }
+    }
+}
+
+/// A line for each step, then a line for each review that does not count.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for judged in &self.steps {
+            writeln!(f, "{}: {}", judged.step, judged.verdict)?;
+        }
+        for reviewed in &self.reviews {
+            writeln!(f, "{reviewed}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Run => f.write_str("may run"),
+            Verdict::Wait { needs } => {
+                let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
+                write!(f, "waits: {}", needs.join("; "))
+            }
+            Verdict::Refuse { reason } => write!(f, "refused: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Need::Approvals(approvals) => approvals.fmt(f),
+            Need::Step { id } => write!(f, "{id} must be done first"),
+            Need::Budget { limit, until: Some(until) } => write!(f, "{limit} is used up until {until}"),
+            Need::Budget { limit, until: None } => write!(f, "{limit} is used up until something else goes"),
+            Need::Price { limit } => write!(f, "{limit} is set, and the price of this step is not known"),
+            Need::Usage { limit } => write!(f, "{limit} is set, and how much there is now is not known"),
+            Need::Ledger { until } => write!(f, "the environment's ledger is full until {until}"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Rejected { by, .. } => write!(f, "rejected by {}", listed(by, " and ")),
+            Refusal::EnvironmentExpired { at } => write!(f, "the environment's time was over at {at}"),
+            Refusal::OverLimit { limit } => write!(f, "this step alone is more than {limit} allows"),
+        }
+    }
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>, joint: &str) -> String {
+    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{}{joint}{last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,231 @@
+//! Which reviews count, and the one reason why each other does not.
+
+use super::*;
+
+/// A destroy of `web` that needs one approval; signed by an owner, where `signed`.
+fn world(signed: bool, evidence: Vec<Given>) -> World {
+    let rule = if signed { signed_rule(Class::Destructive, 1, &["owner"]) } else { rule(Class::Destructive, 1) };
+    World::of(vec![destroy("web")]).rules(vec![rule]).reviews(evidence)
+}
+
+fn ignored(world: &World, review: &str) -> Option<Discount> {
+    let reviews = world.decide().reviews;
+    let reviewed = reviews.into_iter().find(|reviewed| reviewed.review == review).expect("every review is judged");
+    match reviewed.outcome {
+        Outcome::Counted { .. } => None,
+        Outcome::Ignored { reason } => Some(reason),
+    }
+}
+
+#[test]
+fn a_review_counts_or_says_the_one_reason_why_not() {
+    let yes = || approve("alice", &["web"]);
+    let owned = || yes().signed("alice-owner");
+    let expires = |seconds: i64| move |spec: &mut ReviewSpec| spec.expires_at = Some(ahead(seconds));
+    let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
+    let later_yes = || yes().named("later").at(ago(30));
+    let roles = || BTreeSet::from(["owner".to_owned()]);
+    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 39] = [
+        ("an approval counts", false, vec![yes()], None),
+        ("a rejection counts", false, vec![reject("alice", &["web"])], None),
+        (
+            "a review of another gate",
+            false,
+            vec![yes().with(|spec| spec.gate = "db".to_owned())],
+            Some(Discount::OtherGate { gate: "shop/db".to_owned() }),
+        ),
+        (
+            "a review of the gate of this name in another namespace",
+            false,
+            vec![{
+                let mut given = yes();
+                given.review.metadata.namespace = Some("bank".to_owned());
+                given
+            }],
+            Some(Discount::OtherGate { gate: "bank/web".to_owned() }),
+        ),
+        (
+            "a review for another cluster",
+            false,
+            vec![yes().with(|spec| spec.cluster_uid = Some("other".to_owned()))],
+            Some(Discount::OtherCluster),
+        ),
+        ("an unsigned review need not name the cluster", false, vec![yes()], None),
+        ("a comment", false, vec![verdict("alice", review::Decision::Comment, &["web"])], Some(Discount::Comment)),
+        (
+            "a comment on nothing is a comment, not stale",
+            false,
+            vec![verdict("alice", review::Decision::Comment, &[])],
+            Some(Discount::Comment),
+        ),
+        ("it holds for as long as it says", false, vec![yes().with(expires(1))], None),
+        ("at its end it has expired", false, vec![yes().with(expires(0))], Some(Discount::Expired { at: now() })),
+        ("it has expired", false, vec![yes().with(expires(-10))], Some(Discount::Expired { at: ago(10) })),
+        ("policy may end it no later than it says", false, vec![yes().with(expires(40 * 24 * HOUR))], None),
+        ("a rejection does not expire", false, vec![reject("alice", &["web"]).with(expires(-10))], None),
+        ("it is as old as the gate", false, vec![yes().at(ago(HOUR))], None),
+        ("it is older than the gate", false, vec![yes().at(ago(HOUR + 1))], Some(Discount::BeforeGate)),
+        ("the server's clock is a little ahead", false, vec![yes().at(ahead(CLOCK_SKEW_S))], None),
+        (
+            "it is dated in the future",
+            false,
+            vec![yes().at(ahead(CLOCK_SKEW_S + 1))],
+            Some(Discount::FutureDated { created_at: ahead(CLOCK_SKEW_S + 1) }),
+        ),
+        ("the step changed since", false, vec![approve("alice", &["old"])], Some(Discount::Stale)),
+        ("one of several steps changed since", false, vec![approve("alice", &["old", "web"])], None),
+        ("a step that is named twice is named once", false, vec![approve("alice", &["web", "web"])], None),
+        ("it must be signed, and is not", true, vec![yes()], Some(Discount::Unsigned)),
+        ("signed by an owner where an owner must", true, vec![owned()], None),
+        (
+            "the signature is not valid",
+            true,
+            vec![Given { signature: Signature::Invalid { reason: "wrong namespace" }, ..owned() }],
+            Some(Discount::InvalidSignature { reason: "wrong namespace".to_owned() }),
+        ),
+        (
+            "a signature that is not valid spoils a review that need not be signed",
+            false,
+            vec![Given { signature: Signature::Invalid { reason: "format" }, ..owned() }],
+            Some(Discount::InvalidSignature { reason: "format".to_owned() }),
+        ),
+        ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], Some(Discount::Unbound)),
+        ("signed without an expiry", true, vec![owned().with(|spec| spec.expires_at = None)], Some(Discount::Unbound)),
+        ("signed without a cluster", true, vec![owned().with(|spec| spec.cluster_uid = None)], Some(Discount::Unbound)),
+        ("signed with a key that is not listed", true, vec![yes().signed("stranger")], Some(Discount::KeyNotListed)),
+        ("an unlisted key where none is asked for is as good as no signature", false, vec![yes().signed("any")], None),
+        (
+            "signed with the key of somebody else",
+            true,
+            vec![yes().signed("bob")],
+            Some(Discount::KeyOfAnother { principal: "bob".to_owned() }),
+        ),
+        (
+            "signed with the key of somebody else where none is asked for",
+            false,
+            vec![yes().signed("bob")],
+            Some(Discount::KeyOfAnother { principal: "bob".to_owned() }),
+        ),
+        (
+            "signed with the reviewer's key of another role",
+            true,
+            vec![yes().signed("alice-laptop")],
+            Some(Discount::RoleNotAllowed { roles: roles() }),
+        ),
+        (
+            "a copy of a signed review under another name",
+            true,
+            vec![owned(), owned().named("copy").at(ago(30)), owned().named("alice-0").at(ago(90))],
+            Some(Discount::NonceUsed),
+        ),
+        (
+            "somebody else's use of the nonce does not spoil it",
+            true,
+            vec![
+                owned(),
+                approve("mallory", &["web"]).at(ago(90)).with(|spec| spec.nonce = Some(format!("{NONCE}-alice"))),
+            ],
+            None,
+        ),
+        (
+            "the same person rejected later",
+            false,
+            vec![yes(), later_no()],
+            Some(Discount::Superseded { by: "later".to_owned() }),
+        ),
+        (
+            "the same person approved again",
+            false,
+            vec![yes(), later_yes()],
+            Some(Discount::Repeated { by: "later".to_owned() }),
+        ),
+        (
+            "a later comment undoes nothing",
+            false,
+            vec![
+                yes(),
+                later_no().with(|spec| {
+                    spec.decision = review::Decision::Comment;
+                }),
+            ],
+            None,
+        ),
+        ("a later verdict that may not be given undoes nothing", true, vec![owned(), later_no()], None),
+        ("somebody else's later verdict undoes nothing", false, vec![yes(), reject("bob", &["web"]).at(ago(30))], None),
+    ];
+    for (name, signed, evidence, expected) in rows {
+        assert_eq!(ignored(&world(signed, evidence), "alice"), expected, "{name}");
+    }
+}
+
+#[test]
+fn reasons_are_told_in_their_order() {
+    // Each row is wrong in all the ways of the rows below it, too.
+    let all_wrong = || {
+        approve("carol", &["old"]).at(ahead(HOUR)).with(|spec| {
+            spec.gate = "db".to_owned();
+            spec.cluster_uid = Some("other".to_owned());
+            spec.decision = review::Decision::Comment;
+            spec.expires_at = Some(ago(1));
+        })
+    };
+    let gate = |spec: &mut ReviewSpec| spec.gate = "web".to_owned();
+    let cluster = |spec: &mut ReviewSpec| spec.cluster_uid = None;
+    let decision = |spec: &mut ReviewSpec| spec.decision = review::Decision::Approve;
+    let expiry = |spec: &mut ReviewSpec| spec.expires_at = None;
+    let digest = |spec: &mut ReviewSpec| spec.digests = vec!["sha256:web".to_owned()];
+    let addressed = || all_wrong().with(gate).with(cluster).with(decision);
+    let timely = || addressed().with(expiry).at(ago(60));
+    let rows = [
+        ("the gate first", all_wrong(), Discount::OtherGate { gate: "shop/db".to_owned() }),
+        ("then the cluster", all_wrong().with(gate), Discount::OtherCluster),
+        ("then whether it is a verdict", all_wrong().with(gate).with(cluster), Discount::Comment),
+        ("then whether it still holds", addressed(), Discount::Expired { at: ago(1) }),
+        ("then its date", addressed().with(expiry), Discount::FutureDated { created_at: ahead(HOUR) }),
+        ("so it is with steps that are here", addressed().with(digest), Discount::Expired { at: ago(1) }),
+        (
+            "and with their date",
+            addressed().with(expiry).with(digest),
+            Discount::FutureDated { created_at: ahead(HOUR) },
+        ),
+        ("then what it is about", timely(), Discount::Stale),
+        ("then who gives it", timely().with(digest), Discount::Requester),
+    ];
+    for (name, given, expected) in rows {
+        let rule = ApprovalRule { requester_may_approve: false, ..signed_rule(Class::Destructive, 1, &["owner"]) };
+        let world = World::of(vec![destroy("web")]).rules(vec![rule]).reviews(vec![given]);
+        assert_eq!(ignored(&world, "carol"), Some(expected), "{name}");
+    }
+}
+
+#[test]
+fn a_nonce_that_was_used_elsewhere_is_used() {
+    let mut world = world(true, vec![approve("alice", &["web"]).signed("alice-owner")]);
+    world.used_nonces.insert(("bob".to_owned(), format!("{NONCE}-alice")));
+    assert_eq!(ignored(&world, "alice"), None, "by another reviewer");
+    world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-alice")));
+    assert_eq!(ignored(&world, "alice"), Some(Discount::NonceUsed), "by the same reviewer");
+}
+
+#[test]
+fn a_review_tells_how_far_it_got_with_the_step_it_got_furthest_with() {
+    let steps = vec![destroy("web"), spend("gpu", "1")];
+    let rules = vec![signed_rule(Class::Destructive, 1, &["owner"]), signed_rule(Class::Spend, 1, &[])];
+    let both = approve("alice", &["web", "gpu"]).signed("alice-laptop");
+    let world = World::of(steps.clone()).rules(rules.clone()).reviews(vec![both]);
+    let counted = Outcome::Counted { steps: BTreeSet::from(["gpu".to_owned()]) };
+    assert_eq!(world.decide().reviews[0].outcome, counted, "it counts where it may");
+    let neither = approve("alice", &["web", "gpu"]).signed("stranger");
+    let world = World::of(steps).rules(rules).reviews(vec![neither]);
+    assert_eq!(ignored(&world, "alice"), Some(Discount::KeyNotListed), "it counts nowhere");
+}
+
+#[test]
+fn reviews_read_as_sentences() {
+    let reviewed = |outcome| Reviewed { review: "r".to_owned(), reviewer: "alice".to_owned(), outcome };
+    let steps = BTreeSet::from(["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+    assert_eq!(reviewed(Outcome::Counted { steps }).to_string(), "review r by alice counts for a, b and c");
+    let ignored = Outcome::Ignored { reason: Discount::Expired { at: now() } };
+    let expected = "review r by alice does not count: it expired at 2026-11-15T12:00:00Z";
+    assert_eq!(reviewed(ignored).to_string(), expected);
+}
