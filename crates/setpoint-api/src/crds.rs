@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::change_set::ChangeSet;
 use crate::environment::Environment;
 use crate::machine::Machine;
+use crate::planspec::{Gate, Goal, Plan};
 use crate::review::Review;
 
 /// One line a kind.
@@ -18,7 +19,10 @@ use crate::review::Review;
 const KINDS: &[fn() -> CustomResourceDefinition] = &[
     ChangeSet::crd,
     Environment::crd,
+    Gate::crd,
+    Goal::crd,
     Machine::crd,
+    Plan::crd,
     Review::crd,
 ];
 

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+pub use setpoint_api::environment::Create;
+pub use setpoint_api::machine::{DeletionPolicy, Run};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Target};
 
@@ -26,33 +28,12 @@ pub struct Desired {
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
     /// What becomes of the guest, once the object is being deleted.
-    pub deletion: Option<Deletion>,
+    pub deletion: Option<DeletionPolicy>,
     /// Fields whose drift is not corrected: `description`, `env.MODEL`.
     pub muted: Vec<Box<str>>,
     /// What the guest costs once it is as desired and runs; absent where no price is known.
     pub hourly_price: Option<Price>,
     pub record: Record,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    Running,
-    Stopped,
-}
-
-/// Whether a guest that is not there is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Create {
-    #[default]
-    Always,
-    Never,
-}
-
-/// What becomes of the guest of an object that is being deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deletion {
-    Delete,
-    Retain,
 }
 
 /// What was written down about an object's guest.

@@ -1,5 +1,4 @@
 //! A node of a Plan's graph: a task, a gate, a group of nodes, or something outside that is waited for.
-#![allow(unreachable_pub, reason = "KubeSchema repeats each struct inside a function of its own")]
 
 use kube::KubeSchema;
 use schemars::JsonSchema;

@@ -1,5 +1,4 @@
 //! Plan: a way to a Goal, as a graph of work.
-#![allow(unreachable_pub, reason = "KubeSchema repeats each struct inside a function of its own")]
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -64,6 +63,7 @@ pub struct Graph {
         length(min = 1),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"])
     )]
+    #[schemars(length(max = 100_000))]
     pub nodes: Vec<Node>,
     /// What comes before what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
 use super::target::Outcome;
-use crate::desired::{Deletion, Desired};
+use crate::cycles::cycles;
+use crate::desired::{DeletionPolicy, Desired};
 use crate::order::natural;
 
 /// An object that is not as desired, and what it comes after.
@@ -55,7 +56,7 @@ fn by_guest_then_name(one: &Desired, other: &Desired) -> Ordering {
 /// Finds what each object comes after.
 fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
     let any_depends = nodes.iter().any(|node| !node.desired.depends_on.is_empty());
-    let any_deleted = nodes.iter().any(|node| node.desired.deletion == Some(Deletion::Delete));
+    let any_deleted = nodes.iter().any(|node| node.desired.deletion == Some(DeletionPolicy::Delete));
     if !any_depends && !any_deleted {
         return;
     }
@@ -71,8 +72,8 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
     for at in 0..nodes.len() {
         let desired = nodes[at].desired;
         match desired.deletion {
-            Some(Deletion::Retain) => {}
-            Some(Deletion::Delete) => {
+            Some(DeletionPolicy::Retain) => {}
+            Some(DeletionPolicy::Delete) => {
                 for dependent in dependents.get(&desired.target).into_iter().flatten() {
                     match places.get(&dependent.target) {
                         _ if dependent.deletion.is_none() => {
@@ -141,18 +142,8 @@ fn refuse_cycles(nodes: &mut [Node<'_>], left: &[usize]) {
             hold(&mut nodes[at], message);
         }
     }
-    let mut first_seen_from: BTreeMap<usize, usize> = BTreeMap::new();
-    for &start in &left {
-        let mut path = Vec::new();
-        let mut at = start;
-        while !first_seen_from.contains_key(&at) {
-            first_seen_from.insert(at, start);
-            path.push(at);
-            let behind = nodes[at].after.iter().find(|after| left.binary_search(after).is_ok());
-            at = *behind.expect("what is left over is behind something that is left over");
-        }
-        if first_seen_from[&at] == start {
-            let cycle: Vec<usize> = path.into_iter().skip_while(|member| *member != at).collect();
+    for cycle in cycles(&nodes.iter().map(|node| node.after.clone()).collect::<Vec<_>>()) {
+        if cycle.iter().all(|at| nodes[*at].desired.deletion.is_none()) {
             refuse_cycle(nodes, &cycle);
         }
     }

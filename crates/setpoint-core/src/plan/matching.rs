@@ -4,7 +4,7 @@ use setpoint_api::step::{Refusal, Waiting, WaitsOn};
 
 use super::index::Index;
 use super::{Input, Orphans};
-use crate::desired::{Deletion, Desired};
+use crate::desired::{DeletionPolicy, Desired};
 use crate::observation::{Completeness, Guest, Mark};
 use crate::order::natural;
 
@@ -42,7 +42,7 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
         desired
             .iter()
             .zip(&found)
-            .filter(|(desired, _)| desired.deletion != Some(Deletion::Retain))
+            .filter(|(desired, _)| desired.deletion != Some(DeletionPolicy::Retain))
             .filter_map(|(desired, found)| claimed_id(desired, found).map(|id| (id, desired))),
     );
     for (desired, found) in desired.iter().zip(&mut found) {

@@ -7,7 +7,7 @@ use super::Input;
 use super::draft::Draft;
 use super::matching::{Match, Surplus};
 use super::{Orphans, bounds};
-use crate::desired::{Create, Deletion, Desired, Run};
+use crate::desired::{Create, DeletionPolicy, Desired, Run};
 use crate::diff::{Change, Diff, diff};
 use crate::intent;
 use crate::observation::{Config, Guest, Reading};
@@ -39,13 +39,13 @@ pub(super) fn outcome<'a>(input: &Input<'a>, desired: &'a Desired, found: Match<
     }
     match found {
         Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
-        Match::Refused(_) if desired.deletion == Some(Deletion::Retain) => Outcome::default(),
+        Match::Refused(_) if desired.deletion == Some(DeletionPolicy::Retain) => Outcome::default(),
         Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },
         Match::Gone { .. } if desired.deletion.is_some() => planning.unless_unsettled(Outcome::default),
         Match::Gone { was } => planning.unless_unsettled(|| planning.create(was)),
         Match::Guest(guest) => planning.unless_unsettled(|| match desired.deletion {
-            Some(Deletion::Delete) => planning.delete(guest),
-            Some(Deletion::Retain) => planning.release(guest),
+            Some(DeletionPolicy::Delete) => planning.delete(guest),
+            Some(DeletionPolicy::Retain) => planning.release(guest),
             None => planning.converge(guest),
         }),
     }
@@ -208,14 +208,18 @@ impl<'a> Planning<'_, 'a> {
                 guest: Some(guest),
                 changes: changes.written.clone(),
                 interrupts: update_restarts && runs != Reading::Known(false),
-                hourly_cost_delta: if starts { None } else { delta },
+                hourly_cost_delta: if starts || !changes.grown.is_empty() { None } else { delta },
                 ..Draft::new(Action::Update, reason, origin)
             });
         }
         if !changes.grown.is_empty() {
             let (origin, reason) = self.reason(guest, &changes.grown);
-            let grown = changes.grown.clone();
-            drafts.push(Draft { guest: Some(guest), changes: grown, ..Draft::new(Action::Grow, reason, origin) });
+            drafts.push(Draft {
+                guest: Some(guest),
+                changes: changes.grown.clone(),
+                hourly_cost_delta: if starts { None } else { delta },
+                ..Draft::new(Action::Grow, reason, origin)
+            });
         }
         let restarts = !changes.restarted.is_empty() && !update_restarts;
         match transition {

@@ -2,7 +2,7 @@
 
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Origin, Target};
-use setpoint_core::desired::{Create, Deletion, Desired, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Config, Guest, Mark, Reading};
 use setpoint_core::plan::{ChangeSet, Orphans};
 use setpoint_core::registry::Capabilities;
@@ -405,7 +405,11 @@ fn impossible_desires_are_refused_by_their_field() {
         (
             "a machine that is being deleted is deleted, however impossible",
             scene(
-                vec![Desired { fields: with(small(), "cores", 0), deletion: Some(Deletion::Delete), ..known_web() }],
+                vec![Desired {
+                    fields: with(small(), "cores", 0),
+                    deletion: Some(DeletionPolicy::Delete),
+                    ..known_web()
+                }],
                 vec![web_guest()],
             ),
             &["web: delete"],
@@ -415,7 +419,7 @@ fn impossible_desires_are_refused_by_their_field() {
 
 #[test]
 fn removal() {
-    let deleted = |machine: Desired| Desired { deletion: Some(Deletion::Delete), ..machine };
+    let deleted = |machine: Desired| Desired { deletion: Some(DeletionPolicy::Delete), ..machine };
     let needs_web = |name: &str| Desired { depends_on: vec![target("web")], ..machine(name) };
     let orphan = || guest("300", &machine("gone"), small());
     check(vec![
@@ -432,7 +436,7 @@ fn removal() {
         ),
         (
             "a retained guest is released",
-            scene(vec![Desired { deletion: Some(Deletion::Retain), ..known_web() }], vec![web_guest()]),
+            scene(vec![Desired { deletion: Some(DeletionPolicy::Retain), ..known_web() }], vec![web_guest()]),
             &["web: release"],
         ),
         (
@@ -551,7 +555,7 @@ fn order() {
         (
             "what depends on something that is being deleted waits",
             scene(
-                vec![chain("a", "web"), Desired { deletion: Some(Deletion::Delete), ..known_web() }],
+                vec![chain("a", "web"), Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() }],
                 vec![web_guest()],
             ),
             &["a: waits on Dependency", "web: waits on Dependency"],
@@ -630,7 +634,7 @@ fn a_change_carries_the_old_and_the_new_spec_digest() {
     let step = scene(vec![after.clone()], vec![web_guest()]).plan().steps.remove(0);
     assert_eq!(step.old_spec_digest.as_deref(), before.record.spec_digest.as_deref());
     assert_eq!(step.new_spec_digest, Some(after.spec_digest(&key())));
-    let deleted = Desired { deletion: Some(Deletion::Delete), ..known_web() };
+    let deleted = Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() };
     let step = scene(vec![deleted], vec![web_guest()]).plan().steps.remove(0);
     assert_eq!((step.old_spec_digest, step.new_spec_digest), (Some(before.spec_digest(&key())), None));
 }
@@ -641,7 +645,7 @@ fn counts() {
         machine("new"),
         wants(with(small(), "cores", 4)),
         Desired { fields: small(), ..machine("fine") },
-        Desired { deletion: Some(Deletion::Delete), ..machine("old") },
+        Desired { deletion: Some(DeletionPolicy::Delete), ..machine("old") },
         Desired { create: Create::Never, ..machine("never") },
         Desired { fields: with(small(), "cores", 0), ..machine("none") },
     ];
@@ -680,7 +684,10 @@ fn costs() {
         ("an unknown price is not nothing", scene(vec![bigger()], vec![costs(web_guest(), "0.5")]), None),
         (
             "a delete saves what it costs",
-            scene(vec![Desired { deletion: Some(Deletion::Delete), ..known_web() }], vec![costs(web_guest(), "0.5")]),
+            scene(
+                vec![Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() }],
+                vec![costs(web_guest(), "0.5")],
+            ),
             Some("-0.50"),
         ),
         (

@@ -1,7 +1,7 @@
 //! Change sets that a person would meet, as the text they would read.
 
 use setpoint_api::price::Price;
-use setpoint_core::desired::{Create, Deletion, Desired, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Orphans};
 use setpoint_core::value::{Fields, Value};
@@ -211,11 +211,13 @@ fn orphans_that_are_only_reported() {
 
 #[test]
 fn machines_that_are_deleted() {
-    let deleted =
-        |name: &str, id: &str| Desired { deletion: Some(Deletion::Delete), ..recorded(desires(name, small()), id) };
+    let deleted = |name: &str, id: &str| Desired {
+        deletion: Some(DeletionPolicy::Delete),
+        ..recorded(desires(name, small()), id)
+    };
     let (empty, full) = (deleted("empty", "101"), deleted("full", "102"));
     let safe = Desired { protected: true, ..deleted("safe", "103") };
-    let kept = Desired { deletion: Some(Deletion::Retain), ..deleted("kept", "104") };
+    let kept = Desired { deletion: Some(DeletionPolicy::Retain), ..deleted("kept", "104") };
     let guests = vec![
         guest("101", &empty, small()),
         Guest { holds_data: Reading::Known(true), ..guest("102", &full, small()) },
