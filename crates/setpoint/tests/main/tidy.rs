@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "setpoint-store",
         ],
     ),
-    ("setpoint-testkit", &[]),
+    ("setpoint-testkit", &["setpoint-api", "setpoint-core"]),
     ("setpoint-bench", &["setpoint-store", "setpoint-testkit"]),
 ];
 
