@@ -169,9 +169,7 @@ fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outco
         .collect();
     let recorded = desired.record.provider_id.as_ref();
     // The best first: on record, else made by this very call, else the lowest id.
-    found.sort_by_key(|guest| {
-        (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent), natural(&guest.id))
-    });
+    found.sort_by_key(|guest| (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent), natural(&guest.id)));
     match found.as_slice() {
         [] => evidence.absence_of_new(intent),
         [guest] => Outcome::Done { provider_id: guest.id.clone() },
@@ -271,7 +269,7 @@ fn unknown(reason: String) -> Outcome {
 }
 
 /// Numbers by their size (9 before 101), then texts.
-fn natural(id: &str) -> (u64, &str) {
+pub(crate) fn natural(id: &str) -> (u64, &str) {
     (id.parse().unwrap_or(u64::MAX), id)
 }
 

@@ -1,0 +1,217 @@
+//! The form of a change set: names, order, dependencies, counts, digests, and that no secret is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use setpoint_api::step::{Action, Counts, Step, Target};
+
+use super::scene::{GUEST, Scene};
+use super::{Faults, Rule};
+use crate::desired::Desired;
+use crate::value::{SENSITIVE, Value};
+
+/// A secret shorter than this may stand in a text by chance.
+const TELLING: usize = 8;
+
+pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
+    names(scene, faults);
+    dependencies(scene, faults);
+    for steps in scene.steps.values() {
+        order(steps, faults);
+    }
+    deletes_come_last(scene, faults);
+    objects_wait_for_each_other(scene, faults);
+    counts(scene, faults);
+    secrets(scene, faults);
+}
+
+fn names(scene: &Scene<'_>, faults: &mut Faults) {
+    if scene.change_set.environment != scene.input.environment {
+        faults.add(Rule::EnvironmentWrong, scene.change_set.environment.clone(), scene.input.environment);
+    }
+    let (mut ids, mut digests) = (BTreeSet::new(), BTreeSet::new());
+    for step in &scene.change_set.steps {
+        let action = format!("{:?}", step.action).to_lowercase();
+        let Target { namespace, name, kind } = &step.target;
+        let expected = match namespace.as_str() {
+            "" if kind == GUEST => format!("guest/{name}/{action}"),
+            _ => format!("{namespace}/{name}/{action}"),
+        };
+        if step.id != expected {
+            faults.step(Rule::IdMalformed, step, format!("not {expected}"));
+        }
+        if !ids.insert(&step.id) {
+            faults.step(Rule::IdRepeated, step, "");
+        }
+        if step.reason.trim().is_empty() || step.class_reason.trim().is_empty() {
+            faults.step(Rule::ReasonMissing, step, "");
+        }
+        let is_digest = step.digest.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64);
+        if !is_digest {
+            faults.step(Rule::DigestMissing, step, &step.digest);
+        } else if !digests.insert(&step.digest) {
+            faults.step(Rule::DigestShared, step, &step.digest);
+        }
+    }
+}
+
+fn dependencies(scene: &Scene<'_>, faults: &mut Faults) {
+    let all: BTreeSet<&str> = scene.change_set.steps.iter().map(|step| step.id.as_str()).collect();
+    let mut earlier: BTreeSet<&str> = BTreeSet::new();
+    for step in &scene.change_set.steps {
+        for dependency in step.depends_on.iter().map(String::as_str) {
+            if !all.contains(dependency) {
+                faults.step(Rule::DependencyMissing, step, dependency);
+            } else if !earlier.contains(dependency) {
+                faults.step(Rule::DependencyLate, step, dependency);
+            }
+        }
+        earlier.insert(&step.id);
+    }
+}
+
+/// The steps of one object: each action once, in order, each after the one before.
+fn order(steps: &[&Step], faults: &mut Faults) {
+    for pair in steps.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        if before.action == after.action {
+            faults.step(Rule::ActionRepeated, after, "");
+        } else if rank(before.action) >= rank(after.action) {
+            faults.step(Rule::OrderBroken, after, format!("after {:?}", before.action));
+        }
+        if !after.depends_on.contains(&before.id) {
+            faults.step(Rule::ChainBroken, after, &before.id);
+        }
+    }
+}
+
+/// What is there comes first, then its configuration, then whether it runs.
+fn rank(action: Action) -> u8 {
+    match action {
+        Action::Adopt => 0,
+        Action::Create | Action::Replace => 1,
+        Action::Update => 2,
+        Action::Grow => 3,
+        Action::Stop => 4,
+        Action::Start => 5,
+        Action::Delete => 6,
+    }
+}
+
+fn deletes_come_last(scene: &Scene<'_>, faults: &mut Faults) {
+    let steps = &scene.change_set.steps;
+    let others_end = steps.iter().rposition(|step| step.action != Action::Delete).unwrap_or(0);
+    for step in steps[..others_end].iter().filter(|step| step.action == Action::Delete) {
+        faults.step(Rule::DeletesEarly, step, "");
+    }
+}
+
+fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
+    let place: BTreeMap<&str, usize> =
+        scene.change_set.steps.iter().enumerate().map(|(at, step)| (step.id.as_str(), at)).collect();
+    for (target, steps) in &scene.steps {
+        let Some(desired) = scene.desired.get(target) else { continue };
+        for other in &desired.depends_on {
+            let Some(others) = scene.steps.get(other) else { continue };
+            let deletes = |steps: &[&Step]| steps.iter().any(|step| step.action == Action::Delete);
+            match (deletes(steps), deletes(others)) {
+                (false, false) => {
+                    let (first, last) = (steps[0], others[others.len() - 1]);
+                    if !first.depends_on.contains(&last.id) {
+                        faults.step(Rule::DependencyIgnored, first, &last.id);
+                    }
+                }
+                (true, true) => {
+                    let (own, its) = (steps[steps.len() - 1], others[others.len() - 1]);
+                    let is_before = place.get(own.id.as_str()) < place.get(its.id.as_str());
+                    if !is_before || !its.depends_on.contains(&own.id) {
+                        faults.step(Rule::DependentOutlived, its, &own.id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn counts(scene: &Scene<'_>, faults: &mut Faults) {
+    let has = |steps: &[&Step], actions: &[Action]| steps.iter().any(|step| actions.contains(&step.action));
+    let made = [Action::Create, Action::Adopt];
+    let changed = [Action::Update, Action::Grow, Action::Start, Action::Stop, Action::Replace];
+    let waiting: BTreeSet<&Target> = scene.change_set.waiting.iter().map(|waiting| &waiting.target).collect();
+    let refused: BTreeSet<&Target> = scene.change_set.refused.iter().map(|refusal| &refusal.target).collect();
+    let is_mentioned =
+        |target: &Target| scene.steps.contains_key(target) || waiting.contains(target) || refused.contains(target);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let by_steps = |is: &dyn Fn(&[&Step]) -> bool| count(scene.steps.values().filter(|steps| is(steps)).count());
+    let expected = Counts {
+        creates: by_steps(&|steps| has(steps, &made)),
+        updates: by_steps(&|steps| has(steps, &changed) && !has(steps, &made)),
+        deletes: by_steps(&|steps| has(steps, &[Action::Delete])),
+        unchanged: count(scene.desired.keys().filter(|target| !is_mentioned(target)).count()),
+        waiting: count(waiting.len()),
+        refused: count(refused.len()),
+    };
+    if expected != scene.change_set.counts {
+        faults.add(Rule::CountsWrong, scene.change_set.environment.clone(), format!("not {expected:?}"));
+    }
+}
+
+fn secrets(scene: &Scene<'_>, faults: &mut Faults) {
+    for step in &scene.change_set.steps {
+        let Some(desired) = scene.desired.get(&step.target) else { continue };
+        for change in &step.changes {
+            let shown = [&change.from, &change.to].into_iter().flatten();
+            if is_secret(scene, desired, &change.field) && shown.into_iter().any(|text| text != SENSITIVE) {
+                faults.step(Rule::SecretShown, step, &change.field);
+            }
+        }
+        let changes = step.changes.iter().flat_map(|change| [&change.from, &change.to].into_iter().flatten());
+        let texts = changes.chain([&step.reason, &step.class_reason]);
+        if tells(&secrets_of(scene, desired), texts) {
+            faults.step(Rule::SecretShown, step, "in its words");
+        }
+    }
+    let waiting = scene.change_set.waiting.iter().map(|waiting| (&waiting.target, &waiting.message));
+    let refused = scene.change_set.refused.iter().map(|refusal| (&refusal.target, &refusal.message));
+    for (target, message) in waiting.chain(refused) {
+        let Some(desired) = scene.desired.get(target) else { continue };
+        if tells(&secrets_of(scene, desired), [message]) {
+            faults.target(Rule::SecretShown, target, "in its message");
+        }
+    }
+}
+
+fn tells<'t>(secrets: &[&str], texts: impl IntoIterator<Item = &'t String>) -> bool {
+    texts.into_iter().any(|text| secrets.iter().any(|secret| text.contains(secret)))
+}
+
+/// Whether a field, or the key of it that a path names, must not be shown.
+fn is_secret(scene: &Scene<'_>, desired: &Desired, path: &str) -> bool {
+    let (name, key) = path.split_once('.').map_or((path, None), |(name, key)| (name, Some(key)));
+    let by_registry = scene.input.capabilities.field(name).is_some_and(|field| field.sensitive);
+    let by_value = match (desired.fields.get(name), key) {
+        (Some(Value::Map(entries)), Some(key)) => entries.get(key).is_some_and(Value::is_sensitive),
+        (Some(value), _) => value.is_sensitive(),
+        (None, _) => false,
+    };
+    by_registry || by_value
+}
+
+fn secrets_of<'a>(scene: &Scene<'_>, desired: &'a Desired) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for (name, value) in desired.fields.iter() {
+        let all = scene.input.capabilities.field(name).is_some_and(|field| field.sensitive);
+        collect_secrets(value, all, &mut found);
+    }
+    found
+}
+
+fn collect_secrets<'a>(value: &'a Value, all: bool, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Secret(text) if text.len() >= TELLING => found.push(text),
+        Value::Text(text) if all && text.len() >= TELLING => found.push(text),
+        Value::List(items) => items.iter().for_each(|item| collect_secrets(item, all, found)),
+        Value::Map(entries) => entries.values().for_each(|entry| collect_secrets(entry, all, found)),
+        _ => {}
+    }
+}
