@@ -3,6 +3,8 @@
 //! The planner returns these and the API carries them, so that what a person approves is what was planned. Values are
 //! already text as a person reads them, and a sensitive one is never here.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,8 @@ pub enum Action {
     Start,
     /// Make the guest anew, because what changed cannot be changed in place.
     Replace,
+    /// Take our mark off a guest that stays.
+    Release,
     /// Remove the guest.
     Delete,
 }
@@ -120,6 +124,9 @@ pub struct Step {
     pub class: Class,
     /// Why it is of this class.
     pub class_reason: String,
+    /// Whether something that runs is interrupted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupts: bool,
     /// For a replacement: whether the new guest is made before the old one goes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create_first: bool,
@@ -137,6 +144,15 @@ pub struct Step {
     pub new_spec_digest: Option<String>,
     /// The digest of exactly what will be done. An approval is an approval of this.
     pub digest: String,
+}
+
+impl Step {
+    /// Every class that the step belongs to: one that destroys may also interrupt and cost money.
+    pub fn classes(&self) -> BTreeSet<Class> {
+        let interrupts = self.interrupts.then_some(Class::Disruptive);
+        let spends = self.hourly_cost_delta.filter(|delta| *delta > Price::ZERO).map(|_| Class::Spend);
+        [Some(self.class), interrupts, spends].into_iter().flatten().collect()
+    }
 }
 
 /// Something that is not done now, and what it waits on.

@@ -10,7 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use setpoint_api::step::{Action, Effect};
 
 use crate::desired::{Desired, Intent};
-use crate::observation::{Completeness, Guest, Observation, Reading};
+use crate::diff::diff;
+use crate::observation::{Completeness, Guest, Observation};
+use crate::order::natural;
+use crate::plan::Input;
 use crate::registry::Capabilities;
 
 /// What became of a call.
@@ -128,12 +131,25 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
         action => match intent.provider_id.as_deref() {
             Some(id) => match evidence.guest(id) {
                 Some(guest) => changed(action, guest, desired, evidence),
-                None if action == Action::Delete => evidence.absence(Outcome::Done { provider_id: id.into() }),
+                None if matches!(action, Action::Delete | Action::Release) => {
+                    evidence.absence(Outcome::Done { provider_id: id.into() })
+                }
                 None => evidence.absence(Outcome::Lost),
             },
             // Without a guest there was nothing to call.
             None => Outcome::Lost,
         },
+    }
+}
+
+/// The first call on record whose outcome is still not known, and why it is not.
+pub fn unsettled(desired: &Desired, input: &Input<'_>) -> Option<(Action, String)> {
+    if desired.record.intents.is_empty() {
+        return None;
+    }
+    match settle(desired, &Evidence::new(input.cluster, input.capabilities, input.observation)) {
+        Settled::Wait { action, reason } => Some((action, reason)),
+        Settled::Proceed { .. } => None,
     }
 }
 
@@ -146,7 +162,7 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     for intent in intents {
         match (intent.action, recover(intent, desired, evidence)) {
             (action, Outcome::Unknown { reason }) => return Settled::Wait { action, reason },
-            (Action::Delete, Outcome::Done { provider_id: gone }) => {
+            (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
                 provider_id.take_if(|id| *id == gone);
             }
             (_, Outcome::Done { provider_id: id }) => provider_id = Some(id),
@@ -169,7 +185,8 @@ fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outco
         .collect();
     let recorded = desired.record.provider_id.as_ref();
     // The best first: on record, else made by this very call, else the lowest id.
-    found.sort_by_key(|guest| (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent), natural(&guest.id)));
+    let rank = |guest: &Guest| (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent));
+    found.sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| natural(&one.id, &other.id)));
     match found.as_slice() {
         [] => evidence.absence_of_new(intent),
         [guest] => Outcome::Done { provider_id: guest.id.clone() },
@@ -221,6 +238,7 @@ fn changed(action: Action, guest: &Guest, desired: &Desired, evidence: &Evidence
         Action::Grow => writes_are_done(guest, desired, evidence, &[Effect::Grow]),
         Action::Start => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),
         Action::Stop => has_state(guest, evidence.capabilities, evidence.capabilities.stopped_words),
+        Action::Release => Ok(!evidence.is_owned(guest, desired)),
         Action::Create | Action::Replace | Action::Delete => Ok(false),
     };
     match had_effect {
@@ -237,19 +255,13 @@ fn writes_are_done(
     evidence: &Evidence<'_>,
     effects: &[Effect],
 ) -> Result<bool, String> {
-    let mut is_done = true;
-    for (name, wanted) in desired.fields.iter() {
-        let field = evidence.capabilities.field(name);
-        if !field.is_some_and(|field| effects.contains(&field.effect)) {
-            continue;
-        }
-        match guest.config.field(name) {
-            Reading::Unknown => return Err(format!("{name} of {} could not be read", guest.id)),
-            Reading::Known(value) if value == wanted => {}
-            _ => is_done &= guest.config.pending(name) == Some(wanted),
-        }
+    let capabilities = evidence.capabilities;
+    let diff = diff(desired, &guest.config, capabilities);
+    let concerns = |name: &str| capabilities.field(name).is_some_and(|field| effects.contains(&field.effect));
+    if let Some(name) = diff.unknown.iter().find(|name| concerns(name)) {
+        return Err(format!("{name} of {} could not be read", guest.id));
     }
-    Ok(is_done)
+    Ok(!diff.changes.iter().any(|change| concerns(change.field.name) && !change.is_pending))
 }
 
 fn has_state(guest: &Guest, capabilities: &Capabilities, words: &[&str]) -> Result<bool, String> {
@@ -268,11 +280,6 @@ fn unknown(reason: String) -> Outcome {
     Outcome::Unknown { reason }
 }
 
-/// Numbers by their size (9 before 101), then texts.
-pub(crate) fn natural(id: &str) -> (u64, &str) {
-    (id.parse().unwrap_or(u64::MAX), id)
-}
-
 fn sort_naturally(ids: &mut [Box<str>]) {
-    ids.sort_by(|a, b| natural(a).cmp(&natural(b)));
+    ids.sort_by(|one, other| natural(one, other));
 }

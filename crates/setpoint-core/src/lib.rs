@@ -31,6 +31,7 @@ pub mod graph;
 pub mod intent;
 pub mod lifecycle;
 pub mod observation;
+pub mod order;
 pub mod plan;
 pub mod registry;
 pub mod resolve;

@@ -3,6 +3,7 @@
 //! Amounts are in base units (bytes, cores); a field's unit says how they are compared and shown. A text that came from
 //! a Secret is a [`Value::Secret`] and shows itself to nobody.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -76,6 +77,32 @@ impl PartialEq for Value {
 }
 
 impl Eq for Value {}
+
+/// By kind, then by content: any total order will do to compare lists whose order does not count.
+impl Ord for Value {
+    fn cmp(&self, other: &Value) -> Ordering {
+        let rank = |value: &Value| match value {
+            Value::Bool(_) => 0,
+            Value::Integer(_) => 1,
+            Value::Text(_) | Value::Secret(_) => 2,
+            Value::List(_) => 3,
+            Value::Map(_) => 4,
+        };
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Integer(a), Value::Integer(b)) => a.cmp(b),
+            (Value::List(a), Value::List(b)) => a.cmp(b),
+            (Value::Map(a), Value::Map(b)) => a.cmp(b),
+            _ => rank(self).cmp(&rank(other)).then_with(|| self.as_text().cmp(&other.as_text())),
+        }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Value) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// As a person reads it; a secret is `(sensitive)`.
 impl fmt::Display for Value {

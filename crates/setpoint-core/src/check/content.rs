@@ -14,7 +14,7 @@ use crate::value::Value;
 pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
     for step in &scene.change_set.steps {
         let Some(desired) = scene.desired.get(&step.target).copied() else { continue };
-        if step.action == Action::Delete {
+        if matches!(step.action, Action::Delete | Action::Release) {
             continue;
         }
         impossible_desires(scene, step, desired, faults);
@@ -58,7 +58,7 @@ fn written(scene: &Scene<'_>, step: &Step, desired: &Desired, change: &FieldChan
         Action::Grow => field.effect == Effect::Grow,
         Action::Replace => step.changes.iter().any(|change| change.effect == Effect::Replace),
         Action::Create => true,
-        Action::Adopt | Action::Start | Action::Stop | Action::Delete => true,
+        Action::Adopt | Action::Start | Action::Stop | Action::Release | Action::Delete => false,
     };
     if !fits || (field.effect != change.effect && step.action != Action::Create) {
         faults.step(Rule::EffectWrong, step, &change.field);

@@ -1,6 +1,6 @@
 //! The form of a change set: names, order, dependencies, counts, digests, and that no secret is in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use setpoint_api::step::{Action, Counts, Step, Target};
 
@@ -11,6 +11,8 @@ use crate::value::{SENSITIVE, Value};
 
 /// A secret shorter than this may stand in a text by chance.
 const TELLING: usize = 8;
+
+const REMOVALS: [Action; 2] = [Action::Delete, Action::Release];
 
 pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
     names(scene, faults);
@@ -93,44 +95,65 @@ fn rank(action: Action) -> u8 {
         Action::Grow => 3,
         Action::Stop => 4,
         Action::Start => 5,
-        Action::Delete => 6,
+        Action::Release | Action::Delete => 6,
     }
 }
 
 fn deletes_come_last(scene: &Scene<'_>, faults: &mut Faults) {
     let steps = &scene.change_set.steps;
-    let others_end = steps.iter().rposition(|step| step.action != Action::Delete).unwrap_or(0);
-    for step in steps[..others_end].iter().filter(|step| step.action == Action::Delete) {
+    let others_end = steps.iter().rposition(|step| !REMOVALS.contains(&step.action)).unwrap_or(0);
+    for step in steps[..others_end].iter().filter(|step| REMOVALS.contains(&step.action)) {
         faults.step(Rule::DeletesEarly, step, "");
     }
 }
 
+/// What others depend on comes first and goes last.
 fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
-    let place: BTreeMap<&str, usize> =
-        scene.change_set.steps.iter().enumerate().map(|(at, step)| (step.id.as_str(), at)).collect();
-    for (target, steps) in &scene.steps {
-        let Some(desired) = scene.desired.get(target) else { continue };
+    let waiting = scene.change_set.waiting.iter().map(|waiting| &waiting.target);
+    let refused = scene.change_set.refused.iter().map(|refusal| &refusal.target);
+    let stuck: BTreeSet<&Target> = waiting.chain(refused).collect();
+    for desired in scene.desired.values() {
+        let steps = scene.steps.get(&desired.target).map_or(&[][..], Vec::as_slice);
         for other in &desired.depends_on {
-            let Some(others) = scene.steps.get(other) else { continue };
-            let deletes = |steps: &[&Step]| steps.iter().any(|step| step.action == Action::Delete);
-            match (deletes(steps), deletes(others)) {
-                (false, false) => {
-                    let (first, last) = (steps[0], others[others.len() - 1]);
-                    if !first.depends_on.contains(&last.id) {
-                        faults.step(Rule::DependencyIgnored, first, &last.id);
-                    }
+            let others = scene.steps.get(other).map_or(&[][..], Vec::as_slice);
+            let is_removed = |target: &Target| scene.desired.get(target).is_some_and(|it| it.deletion.is_some());
+            match (desired.deletion.is_some(), steps.first(), others.last()) {
+                (false, _, Some(last)) if last.action == Action::Delete => {
+                    faults.step(Rule::DependentOutlived, last, &desired.target.name);
                 }
-                (true, true) => {
-                    let (own, its) = (steps[steps.len() - 1], others[others.len() - 1]);
-                    let is_before = place.get(own.id.as_str()) < place.get(its.id.as_str());
-                    if !is_before || !its.depends_on.contains(&own.id) {
-                        faults.step(Rule::DependentOutlived, its, &own.id);
-                    }
+                (false, Some(first), None)
+                    if !scene.desired.contains_key(other) || is_removed(other) || stuck.contains(other) =>
+                {
+                    faults.step(Rule::DependencyIgnored, first, &other.name);
+                }
+                (false, Some(first), Some(last)) if !first.depends_on.contains(&last.id) => {
+                    faults.step(Rule::DependencyIgnored, first, &last.id);
+                }
+                (true, Some(own), Some(its))
+                    if is_removed(other)
+                        && !its.depends_on.contains(&own.id)
+                        && !reaches(scene, other, &desired.target) =>
+                {
+                    faults.step(Rule::DependentOutlived, its, &own.id);
                 }
                 _ => {}
             }
         }
     }
+}
+
+/// Whether an object depends on another, at whatever distance.
+fn reaches(scene: &Scene<'_>, from: &Target, to: &Target) -> bool {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(target) = open.pop() {
+        if target == to {
+            return true;
+        }
+        if seen.insert(target) {
+            open.extend(scene.desired.get(target).into_iter().flat_map(|desired| &desired.depends_on));
+        }
+    }
+    false
 }
 
 fn counts(scene: &Scene<'_>, faults: &mut Faults) {
@@ -146,7 +169,7 @@ fn counts(scene: &Scene<'_>, faults: &mut Faults) {
     let expected = Counts {
         creates: by_steps(&|steps| has(steps, &made)),
         updates: by_steps(&|steps| has(steps, &changed) && !has(steps, &made)),
-        deletes: by_steps(&|steps| has(steps, &[Action::Delete])),
+        deletes: by_steps(&|steps| has(steps, &REMOVALS)),
         unchanged: count(scene.desired.keys().filter(|target| !is_mentioned(target)).count()),
         waiting: count(waiting.len()),
         refused: count(refused.len()),

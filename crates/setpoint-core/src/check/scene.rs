@@ -1,12 +1,12 @@
 //! A change set beside what it was made from, indexed so that checking stays linear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use setpoint_api::step::{Action, Step, Target};
 
-use crate::desired::{Desired, Run};
-use crate::intent::natural;
+use crate::desired::{Deletion, Desired, Run};
 use crate::observation::{Completeness, Guest, Reading};
+use crate::order::natural;
 use crate::plan::{ChangeSet, Input};
 
 /// The kind of the target of a step on a guest that belongs to nothing.
@@ -19,7 +19,7 @@ pub(super) struct Scene<'a> {
     pub(super) steps: BTreeMap<&'a Target, Vec<&'a Step>>,
     guests: BTreeMap<&'a str, &'a Guest>,
     marked: BTreeMap<&'a str, Vec<&'a Guest>>,
-    uids: BTreeSet<&'a str>,
+    owners: BTreeMap<&'a str, &'a Desired>,
     claims: BTreeMap<&'a str, u32>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Scene<'a> {
             steps: BTreeMap::new(),
             guests: input.observation.guests.iter().map(|guest| (&*guest.id, guest)).collect(),
             marked: BTreeMap::new(),
-            uids: input.desired.iter().map(|desired| &*desired.uid).collect(),
+            owners: input.desired.iter().map(|desired| (&*desired.uid, desired)).collect(),
             claims: BTreeMap::new(),
         };
         for step in &change_set.steps {
@@ -54,7 +54,7 @@ impl<'a> Scene<'a> {
                 scene.marked.entry(&mark.owner_uid).or_default().push(guest);
             }
         }
-        for desired in input.desired {
+        for desired in input.desired.iter().filter(|desired| desired.deletion != Some(Deletion::Retain)) {
             if let Some(id) = scene.claim(desired).id() {
                 *scene.claims.entry(id).or_default() += 1;
             }
@@ -76,20 +76,18 @@ impl<'a> Scene<'a> {
         self.marked.get(uid).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether some object has this uid.
-    pub(super) fn is_wanted(&self, uid: &str) -> bool {
-        self.uids.contains(uid)
+    /// The object with this uid.
+    pub(super) fn owner(&self, uid: &str) -> Option<&'a Desired> {
+        self.owners.get(uid).copied()
     }
 
-    /// Which guest an object claims: the one it insists on, else the recorded one, else one with its mark.
+    /// Which guest an object claims: the one it insists on, else one with its mark.
     pub(super) fn claim(&self, desired: &'a Desired) -> Claim<'a> {
         if let Some(id) = desired.provider_id.as_deref() {
             return self.guest(id).map_or(Claim::Id(id), Claim::Guest);
         }
-        let recorded = desired.record.provider_id.as_deref().and_then(|id| self.guest(id));
         let marked = self.marked(&desired.uid).iter().copied();
-        let guest = recorded.or_else(|| marked.min_by_key(|guest| natural(&guest.id)));
-        guest.map_or(Claim::Nothing, Claim::Guest)
+        marked.min_by(|one, other| natural(&one.id, &other.id)).map_or(Claim::Nothing, Claim::Guest)
     }
 
     /// Whether another object claims the same guest.

@@ -10,7 +10,7 @@ use setpoint_api::step::Target;
 use super::content::is_out_of_bounds;
 use super::scene::{Claim, Scene};
 use super::{Faults, Rule};
-use crate::desired::{Deletion, Desired};
+use crate::desired::{Deletion, Desired, Run};
 use crate::observation::{Config, Guest, Reading};
 use crate::value::Value;
 
@@ -71,6 +71,10 @@ fn unmet_by(scene: &Scene<'_>, desired: &Desired, guest: &Guest) -> Option<Strin
     let mut fields = desired.fields.iter().filter(|(name, _)| !desired.mutes(name));
     fields
         .find(|(name, wanted)| {
+            let waits_for_start = scene.runs(guest) != Reading::Known(Run::Running);
+            if waits_for_start && guest.config.pending(name) == Some(wanted) {
+                return false;
+            }
             let unit = scene.input.capabilities.field(name).map_or(1, |field| field.unit.size());
             match (guest.config.field(name), wanted) {
                 (Reading::Unknown, _) => true,

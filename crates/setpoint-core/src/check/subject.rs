@@ -1,12 +1,12 @@
 //! To whom steps are done: only to what is ours, is there, can be changed now, and is meant to be.
 
 use jiff::SignedDuration;
-use setpoint_api::step::{Action, Step};
+use setpoint_api::step::{Action, Step, Target};
 
 use super::scene::{Claim, GUEST, Scene};
 use super::{Faults, Rule};
 use crate::desired::{Create, Deletion, Desired, Run};
-use crate::observation::Reading;
+use crate::observation::{Guest, Reading};
 use crate::plan::Orphans;
 
 pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
@@ -46,8 +46,8 @@ fn object<'a>(scene: &Scene<'a>, step: &Step, desired: &'a Desired, faults: &mut
         _ => existing(scene, step, desired, faults),
     }
     match (step.action, desired.deletion) {
-        (Action::Delete, Some(Deletion::Delete)) => {}
-        (Action::Delete, _) => faults.step(Rule::DeleteUnrequested, step, ""),
+        (Action::Delete, Some(Deletion::Delete)) | (Action::Release, Some(Deletion::Retain)) => {}
+        (Action::Delete | Action::Release, _) => faults.step(Rule::DeleteUnrequested, step, ""),
         (_, Some(_)) => faults.step(Rule::DeletedChanged, step, ""),
         (_, None) => {}
     }
@@ -60,8 +60,11 @@ fn create(scene: &Scene<'_>, step: &Step, desired: &Desired, faults: &mut Faults
     if !scene.is_complete() {
         faults.step(Rule::CreateUnproven, step, "");
     }
-    let claimed = desired.provider_id.as_deref().or(desired.record.provider_id.as_deref());
-    let is_there = claimed.is_some_and(|id| scene.guest(id).is_some()) || !scene.marked(&desired.uid).is_empty();
+    let is_pinned_there = desired.provider_id.as_deref().is_some_and(|id| scene.guest(id).is_some());
+    let recorded = desired.record.provider_id.as_deref().and_then(|id| scene.guest(id));
+    // Somebody else's guest may have got the id since; one without any mark may still be ours.
+    let may_be_recorded = recorded.is_some_and(|guest| guest.mark.is_none());
+    let is_there = is_pinned_there || may_be_recorded || !scene.marked(&desired.uid).is_empty();
     if is_there {
         faults.step(Rule::CreateNeedless, step, "");
     }
@@ -102,11 +105,7 @@ fn existing(scene: &Scene<'_>, step: &Step, desired: &Desired, faults: &mut Faul
         }
         _ => {}
     }
-    let claimed = desired.provider_id.as_deref().or_else(|| {
-        let recorded = desired.record.provider_id.as_deref();
-        recorded.filter(|recorded| scene.guest(recorded).is_some())
-    });
-    if claimed.is_some_and(|claimed| claimed != id) {
+    if desired.provider_id.as_deref().is_some_and(|pinned| pinned != id) {
         faults.step(Rule::GuestWrong, step, id);
     }
 }
@@ -121,23 +120,28 @@ fn orphan(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
         return faults.step(Rule::TargetUnknown, step, "");
     }
     let (Some(guest), Some(mark)) = (guest, mark) else { return };
-    let is_surplus = scene
-        .input
-        .desired
-        .iter()
-        .filter(|desired| desired.uid == mark.owner_uid)
-        .any(|desired| scene.marked(&desired.uid).len() > 1 && scene.claim(desired).id() != Some(&guest.id));
-    let is_unwanted = !scene.is_wanted(&mark.owner_uid) && scene.input.policy.orphans == Orphans::Delete;
-    if !is_surplus && !is_unwanted {
+    let is_unneeded = match scene.owner(&mark.owner_uid) {
+        None => true,
+        // It has another, which stays.
+        Some(owner) => {
+            let stays = scene.marked(&owner.uid).iter().any(|other| !scene.steps.contains_key(&guest_target(other)));
+            stays && owner.provider_id.as_ref() != Some(&guest.id)
+        }
+    };
+    if !is_unneeded || scene.input.policy.orphans != Orphans::Delete {
         faults.step(Rule::DeleteUnrequested, step, "");
     }
+}
+
+fn guest_target(guest: &Guest) -> Target {
+    Target { namespace: String::new(), name: guest.id.to_string(), kind: GUEST.to_owned() }
 }
 
 fn ability(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
     let capabilities = scene.input.capabilities;
     let able = match step.action {
         Action::Create | Action::Replace | Action::Delete => capabilities.creates,
-        Action::Adopt => capabilities.adopts,
+        Action::Adopt | Action::Release => capabilities.adopts,
         Action::Start | Action::Stop => capabilities.has_run_state,
         Action::Update | Action::Grow => true,
     };

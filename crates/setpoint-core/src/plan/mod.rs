@@ -3,7 +3,15 @@
 //! The same input gives the same bytes, in whatever order it comes. Nothing is written that could not be read, nothing
 //! is touched that is not ours, and whatever is not done says what it waits on or why it is refused.
 
-use std::collections::BTreeSet;
+mod bounds;
+mod dependencies;
+mod draft;
+mod index;
+mod matching;
+mod target;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,6 +22,8 @@ use crate::desired::{Create, Desired};
 use crate::digest::Key;
 use crate::observation::Observation;
 use crate::registry::Capabilities;
+use matching::Guests;
+use target::{Outcome, outcome, surplus_outcome};
 
 /// Everything a plan depends on.
 #[derive(Debug, Clone, Copy)]
@@ -85,12 +95,61 @@ impl ChangeSet {
 
 /// What to do in an environment.
 pub fn plan(input: &Input<'_>) -> ChangeSet {
-    let _ = input;
-    ChangeSet {
-        environment: input.environment.to_owned(),
-        steps: Vec::new(),
-        waiting: Vec::new(),
-        refused: Vec::new(),
-        counts: Counts::default(),
+    let guests = Guests::of(input);
+    let outcomes = outcomes(input, &guests);
+    let unchanged = input.desired.len() - outcomes.len();
+    let ordered = dependencies::in_order(input.desired, outcomes);
+    // What is ours and needed by nothing goes last.
+    let surplus = guests.surplus().into_iter().map(|surplus| surplus_outcome(input, &surplus));
+    ChangeSet::of(input.environment, ordered.into_iter().chain(surplus), unchanged)
+}
+
+/// What becomes of each object that is not as desired.
+fn outcomes<'a>(input: &'a Input<'a>, guests: &Guests<'a>) -> Vec<(&'a Desired, Outcome)> {
+    let matches = matching::matches(guests);
+    let outcomes = input.desired.iter().zip(matches).map(|(desired, found)| (desired, outcome(input, desired, found)));
+    outcomes.filter(|(_, outcome)| !outcome.is_unchanged()).collect()
+}
+
+impl ChangeSet {
+    fn of(environment: &str, outcomes: impl Iterator<Item = Outcome>, unchanged: usize) -> ChangeSet {
+        let mut change_set = ChangeSet {
+            environment: environment.to_owned(),
+            steps: Vec::new(),
+            waiting: Vec::new(),
+            refused: Vec::new(),
+            counts: Counts::default(),
+        };
+        for outcome in outcomes {
+            change_set.steps.extend(outcome.steps);
+            change_set.waiting.extend(outcome.waiting);
+            change_set.refused.extend(outcome.refused);
+        }
+        change_set.counts = change_set.count(unchanged);
+        change_set
     }
+
+    fn count(&self, unchanged: usize) -> Counts {
+        let mut kinds: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
+        for step in &self.steps {
+            kinds.entry(&step.target).or_default().insert(step.action);
+        }
+        let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
+        let creates = |actions: &BTreeSet<Action>| [Action::Create, Action::Adopt].iter().any(|a| actions.contains(a));
+        let deletes =
+            |actions: &BTreeSet<Action>| [Action::Delete, Action::Release].iter().any(|a| actions.contains(a));
+        let distinct = |targets: BTreeSet<&Target>| number(targets.len());
+        Counts {
+            creates: count(&creates),
+            updates: count(&|actions| !creates(actions) && !deletes(actions)),
+            deletes: count(&deletes),
+            unchanged: number(unchanged),
+            waiting: distinct(self.waiting.iter().map(|waiting| &waiting.target).collect()),
+            refused: distinct(self.refused.iter().map(|refusal| &refusal.target).collect()),
+        }
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,0 +1,215 @@
+//! The order of objects: what others depend on comes first, and is removed last.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
+
+use super::target::Outcome;
+use crate::desired::{Deletion, Desired};
+use crate::order::natural;
+
+/// An object that is not as desired, and what it comes after.
+struct Node<'a> {
+    desired: &'a Desired,
+    outcome: Outcome,
+    /// The objects that come before it.
+    after: Vec<usize>,
+    /// Why it cannot be done at all, as things are.
+    blocked: Option<String>,
+}
+
+/// Puts outcomes in order and ties the steps of each object to those it comes after. What depends on something that is
+/// not going to be as desired waits for it.
+pub(super) fn in_order<'a>(all: &'a [Desired], outcomes: Vec<(&'a Desired, Outcome)>) -> Vec<Outcome> {
+    let mut nodes: Vec<Node<'a>> = outcomes
+        .into_iter()
+        .map(|(desired, outcome)| Node { desired, outcome, after: Vec::new(), blocked: None })
+        .collect();
+    nodes.sort_by(|one, other| by_guest_then_name(one.desired, other.desired));
+    relate(all, &mut nodes);
+    let order = topological(&nodes);
+    let left = left_over(&nodes, &order);
+    for &at in &order {
+        settle(&mut nodes, at);
+    }
+    refuse_cycles(&mut nodes, &left);
+    let (removed, others): (Vec<usize>, Vec<usize>) =
+        order.into_iter().chain(left).partition(|at| nodes[*at].desired.deletion.is_some());
+    others.into_iter().chain(removed).map(|at| std::mem::take(&mut nodes[at].outcome)).collect()
+}
+
+/// By the id a desire insists on, as numbers count; those without one after them, by name.
+fn by_guest_then_name(one: &Desired, other: &Desired) -> Ordering {
+    let by_id = match (&one.provider_id, &other.provider_id) {
+        (Some(one), Some(other)) => natural(one, other),
+        (one, other) => other.is_some().cmp(&one.is_some()),
+    };
+    let (one, other) = (&one.target, &other.target);
+    by_id
+        .then_with(|| natural(&one.namespace, &other.namespace))
+        .then_with(|| natural(&one.name, &other.name))
+        .then_with(|| one.kind.cmp(&other.kind))
+}
+
+/// Finds what each object comes after.
+fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
+    let any_depends = nodes.iter().any(|node| !node.desired.depends_on.is_empty());
+    let any_deleted = nodes.iter().any(|node| node.desired.deletion == Some(Deletion::Delete));
+    if !any_depends && !any_deleted {
+        return;
+    }
+    let places: BTreeMap<Target, usize> =
+        nodes.iter().enumerate().map(|(at, node)| (node.desired.target.clone(), at)).collect();
+    let existing: BTreeSet<&Target> = all.iter().map(|desired| &desired.target).collect();
+    let mut dependents: BTreeMap<&Target, Vec<&Desired>> = BTreeMap::new();
+    for desired in all {
+        for dependency in &desired.depends_on {
+            dependents.entry(dependency).or_default().push(desired);
+        }
+    }
+    for at in 0..nodes.len() {
+        let desired = nodes[at].desired;
+        match desired.deletion {
+            Some(Deletion::Retain) => {}
+            Some(Deletion::Delete) => {
+                for dependent in dependents.get(&desired.target).into_iter().flatten() {
+                    match places.get(&dependent.target) {
+                        _ if dependent.deletion.is_none() => {
+                            nodes[at].blocked = Some(format!("{} still depends on it", shown(&dependent.target)));
+                        }
+                        Some(place) => nodes[at].after.push(*place),
+                        None => {}
+                    }
+                }
+            }
+            None => {
+                for dependency in &desired.depends_on {
+                    match places.get(dependency) {
+                        Some(place) if nodes[*place].desired.deletion.is_some() => {
+                            nodes[at].blocked =
+                                Some(format!("depends on {}, which is being deleted", shown(dependency)));
+                        }
+                        Some(place) => nodes[at].after.push(*place),
+                        None if existing.contains(dependency) => {}
+                        None => {
+                            nodes[at].blocked = Some(format!("depends on {}, which does not exist", shown(dependency)));
+                        }
+                    }
+                }
+            }
+        }
+        nodes[at].after.sort_unstable();
+        nodes[at].after.dedup();
+    }
+}
+
+/// The nodes that are in no cycle and behind none, each after all that it comes after; ties by place.
+fn topological(nodes: &[Node<'_>]) -> Vec<usize> {
+    let mut missing: Vec<usize> = nodes.iter().map(|node| node.after.len()).collect();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate() {
+        node.after.iter().for_each(|earlier| before[*earlier].push(at));
+    }
+    let mut ready: BinaryHeap<Reverse<usize>> = (0..nodes.len()).filter(|at| missing[*at] == 0).map(Reverse).collect();
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(Reverse(at)) = ready.pop() {
+        order.push(at);
+        for later in &before[at] {
+            missing[*later] -= 1;
+            if missing[*later] == 0 {
+                ready.push(Reverse(*later));
+            }
+        }
+    }
+    order
+}
+
+/// The nodes that depend on themselves, or on something that does.
+fn left_over(nodes: &[Node<'_>], order: &[usize]) -> Vec<usize> {
+    let mut is_left = vec![true; nodes.len()];
+    order.iter().for_each(|at| is_left[*at] = false);
+    (0..nodes.len()).filter(|at| is_left[*at]).collect()
+}
+
+/// Refuses what depends on itself and holds what depends on that. What is being removed goes in any order: a cycle must
+/// not keep it for ever.
+fn refuse_cycles(nodes: &mut [Node<'_>], left: &[usize]) {
+    let (removed, left): (Vec<usize>, Vec<usize>) = left.iter().partition(|at| nodes[**at].desired.deletion.is_some());
+    for at in removed {
+        if let Some(message) = nodes[at].blocked.clone() {
+            hold(&mut nodes[at], message);
+        }
+    }
+    let mut first_seen_from: BTreeMap<usize, usize> = BTreeMap::new();
+    for &start in &left {
+        let mut path = Vec::new();
+        let mut at = start;
+        while !first_seen_from.contains_key(&at) {
+            first_seen_from.insert(at, start);
+            path.push(at);
+            let behind = nodes[at].after.iter().find(|after| left.binary_search(after).is_ok());
+            at = *behind.expect("what is left over is behind something that is left over");
+        }
+        if first_seen_from[&at] == start {
+            let cycle: Vec<usize> = path.into_iter().skip_while(|member| *member != at).collect();
+            refuse_cycle(nodes, &cycle);
+        }
+    }
+    for at in left {
+        hold(&mut nodes[at], "depends on something that depends on itself".to_owned());
+    }
+}
+
+fn refuse_cycle(nodes: &mut [Node<'_>], cycle: &[usize]) {
+    let names: Vec<String> = cycle.iter().chain(cycle.first()).map(|at| shown(&nodes[*at].desired.target)).collect();
+    for at in cycle {
+        let target = nodes[*at].desired.target.clone();
+        let message = format!("depends on itself: {}", names.join(" -> "));
+        let refusal = Refusal { target, field: "spec.dependsOn".to_owned(), message };
+        nodes[*at].outcome = Outcome { refused: vec![refusal], ..Outcome::default() };
+    }
+}
+
+/// Lets a node wait if what it comes after does not get done, or else ties its first step to the last ones of those.
+fn settle(nodes: &mut [Node<'_>], at: usize) {
+    let is_removed = nodes[at].desired.deletion.is_some();
+    let stuck = nodes[at]
+        .after
+        .iter()
+        .map(|after| &nodes[*after])
+        .find(|before| !before.outcome.waiting.is_empty() || !before.outcome.refused.is_empty());
+    let blocked = nodes[at].blocked.clone().or_else(|| {
+        let name = shown(&stuck?.desired.target);
+        Some(if is_removed { format!("{name} still depends on it") } else { format!("depends on {name}, which waits") })
+    });
+    if let Some(message) = blocked {
+        return hold(&mut nodes[at], message);
+    }
+    let last_steps: Vec<String> = nodes[at]
+        .after
+        .iter()
+        .filter_map(|after| nodes[*after].outcome.steps.last())
+        .map(|step| step.id.clone())
+        .collect();
+    if let Some(first) = nodes[at].outcome.steps.first_mut() {
+        first.depends_on.extend(last_steps);
+    }
+}
+
+fn hold(node: &mut Node<'_>, message: String) {
+    let steps = std::mem::take(&mut node.outcome.steps);
+    if let Some(first) = steps.first() {
+        let waiting = Waiting {
+            target: node.desired.target.clone(),
+            action: Some(first.action),
+            on: WaitsOn::Dependency,
+            message,
+        };
+        node.outcome.waiting.push(waiting);
+    }
+}
+
+fn shown(target: &Target) -> String {
+    format!("{}/{}", target.namespace, target.name)
+}

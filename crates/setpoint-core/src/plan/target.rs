@@ -1,0 +1,385 @@
+//! The steps that one guest needs.
+
+use setpoint_api::price::Price;
+use setpoint_api::step::{Action, Effect, Origin, Refusal, Step, Target, Waiting, WaitsOn};
+
+use super::Input;
+use super::draft::Draft;
+use super::matching::{Match, Surplus};
+use super::{Orphans, bounds};
+use crate::desired::{Create, Deletion, Desired, Run};
+use crate::diff::{Change, Diff, diff};
+use crate::intent;
+use crate::observation::{Config, Guest, Reading};
+
+/// What becomes of one object: nothing of all this is "unchanged".
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) steps: Vec<Step>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) refused: Vec<Refusal>,
+}
+
+impl Outcome {
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.steps.is_empty() && self.waiting.is_empty() && self.refused.is_empty()
+    }
+
+    pub(super) fn waits(target: &Target, action: Option<Action>, on: WaitsOn, message: String) -> Outcome {
+        Outcome { waiting: vec![Waiting { target: target.clone(), action, on, message }], ..Outcome::default() }
+    }
+}
+
+/// What one desire needs, whatever the others do.
+pub(super) fn outcome<'a>(input: &Input<'a>, desired: &'a Desired, found: Match<'a>) -> Outcome {
+    let planning = Planning { input, desired };
+    let impossible = if desired.deletion.is_none() { bounds::refusals(desired, input) } else { Vec::new() };
+    if !impossible.is_empty() {
+        return Outcome { refused: impossible, ..Outcome::default() };
+    }
+    match found {
+        Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
+        Match::Refused(_) if desired.deletion == Some(Deletion::Retain) => Outcome::default(),
+        Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },
+        Match::Gone { .. } if desired.deletion.is_some() => planning.unless_unsettled(Outcome::default),
+        Match::Gone { was } => planning.unless_unsettled(|| planning.create(was)),
+        Match::Guest(guest) => planning.unless_unsettled(|| match desired.deletion {
+            Some(Deletion::Delete) => planning.delete(guest),
+            Some(Deletion::Retain) => planning.release(guest),
+            None => planning.converge(guest),
+        }),
+    }
+}
+
+/// What becomes of a guest with our mark that nothing needs.
+pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>) -> Outcome {
+    let guest = surplus.guest;
+    let target = Target { namespace: String::new(), name: guest.id.to_string(), kind: "Guest".to_owned() };
+    let reason = match surplus.of {
+        Some(owner) => format!("{}/{} has another guest", owner.target.namespace, owner.target.name),
+        None => "carries our mark, but nothing desires it".to_owned(),
+    };
+    if let Some(busy) = &guest.busy {
+        return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Provider, format!("{reason}; it is {busy}"));
+    }
+    if input.policy.orphans == Orphans::Report {
+        let message = format!("{reason}; the environment's policy is to report it");
+        return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Policy, message);
+    }
+    let draft = Draft {
+        guest: Some(guest),
+        hourly_cost_delta: guest.hourly_price.map(|price| -price),
+        ..Draft::new(Action::Delete, reason, Origin::Unrecorded)
+    };
+    Outcome { steps: vec![draft.into_step(input, &target, None)], ..Outcome::default() }
+}
+
+struct Planning<'p, 'a> {
+    input: &'p Input<'a>,
+    desired: &'a Desired,
+}
+
+impl<'a> Planning<'_, 'a> {
+    /// Nothing is done to a guest while the outcome of an earlier call is not known.
+    fn unless_unsettled(&self, outcome: impl FnOnce() -> Outcome) -> Outcome {
+        match intent::unsettled(self.desired, self.input) {
+            Some((action, message)) => Outcome::waits(&self.desired.target, Some(action), WaitsOn::Intent, message),
+            None => outcome(),
+        }
+    }
+
+    fn create(&self, was: Option<&str>) -> Outcome {
+        let (desired, capabilities) = (self.desired, self.input.capabilities);
+        let waits = |message: String| Outcome::waits(&desired.target, Some(Action::Create), WaitsOn::Policy, message);
+        if let Some(pinned) = &desired.provider_id
+            && !capabilities.chooses_ids
+        {
+            return self.refuse(
+                "providerId",
+                format!("there is no guest {pinned}, and {} chooses ids itself", capabilities.deployer),
+            );
+        }
+        if !capabilities.creates {
+            return waits(format!("not there, and {} cannot make guests", capabilities.deployer));
+        }
+        if desired.create == Create::Never {
+            return waits("not there, and create is Never".to_owned());
+        }
+        if self.input.policy.create == Create::Never {
+            return waits(format!("not there, and the environment {} has create: Never", self.input.environment));
+        }
+        let (reason, origin) = match (was, &desired.record.provider_id) {
+            (_, Some(recorded)) => (format!("missing (was {recorded})"), Origin::Drift),
+            (_, None) => ("new".to_owned(), Origin::Desired),
+        };
+        let starts = desired.run != Some(Run::Stopped);
+        let draft = Draft {
+            changes: self.whole_spec(),
+            hourly_cost_delta: if starts { desired.hourly_price } else { None },
+            ..Draft::new(Action::Create, reason, origin)
+        };
+        self.steps(vec![draft])
+    }
+
+    fn delete(&self, guest: &'a Guest) -> Outcome {
+        if guest.mark.is_none() {
+            // Never ours, so not ours to delete.
+            return Outcome::default();
+        }
+        let target = &self.desired.target;
+        if self.desired.protected {
+            let message = "it is protected: remove setpoint.dev/protected first".to_owned();
+            return Outcome::waits(target, Some(Action::Delete), WaitsOn::Policy, message);
+        }
+        if !self.input.capabilities.creates {
+            let message = format!("{} cannot remove guests", self.input.capabilities.deployer);
+            return Outcome::waits(target, Some(Action::Delete), WaitsOn::Policy, message);
+        }
+        let draft = Draft {
+            guest: Some(guest),
+            hourly_cost_delta: guest.hourly_price.map(|price| -price),
+            ..Draft::new(Action::Delete, "the object is being deleted".to_owned(), Origin::Desired)
+        };
+        self.unless_busy(guest, self.steps(vec![draft]))
+    }
+
+    fn release(&self, guest: &'a Guest) -> Outcome {
+        if guest.mark.is_none() {
+            return Outcome::default();
+        }
+        let reason = "the object is being deleted and its guest stays".to_owned();
+        let draft = Draft { guest: Some(guest), ..Draft::new(Action::Release, reason, Origin::Desired) };
+        self.unless_busy(guest, self.steps(vec![draft]))
+    }
+
+    /// Brings a guest that is there to what is desired: config first, then whether it runs.
+    fn converge(&self, guest: &'a Guest) -> Outcome {
+        let diff = diff(self.desired, &guest.config, self.input.capabilities);
+        let mut outcome = Outcome { refused: self.unchangeable(&diff), ..Outcome::default() };
+        let changes = Changes::of(&diff);
+        let mut drafts = Vec::new();
+        if guest.mark.is_none() {
+            drafts.push(self.adopt(guest));
+        }
+        if changes.replaced.is_empty() {
+            self.in_place(guest, &changes, &mut drafts, &mut outcome);
+        } else if self.desired.protected {
+            let message = format!("{} would replace it, and it is protected", listed(&changes.replaced));
+            let waiting = Outcome::waits(&self.desired.target, Some(Action::Replace), WaitsOn::Policy, message);
+            outcome.waiting.extend(waiting.waiting);
+            self.in_place(guest, &changes, &mut drafts, &mut outcome);
+        } else {
+            drafts.push(self.replace(guest, &diff, &changes));
+        }
+        outcome.waiting.extend(self.unread(&diff, guest));
+        let steps = self.unless_busy(guest, self.steps(drafts));
+        outcome.steps = steps.steps;
+        outcome.waiting.extend(steps.waiting);
+        outcome
+    }
+
+    fn adopt(&self, guest: &'a Guest) -> Draft<'a> {
+        let reason = format!("guest {} is there and not ours yet", guest.id);
+        Draft { guest: Some(guest), ..Draft::new(Action::Adopt, reason, Origin::Desired) }
+    }
+
+    fn replace(&self, guest: &'a Guest, diff: &Diff<'a>, changes: &Changes<'a>) -> Draft<'a> {
+        let (origin, reason) = self.reason(guest, &changes.replaced);
+        let is_pinned = self.desired.provider_id.is_some();
+        Draft {
+            guest: Some(guest),
+            changes: diff.changes.clone(),
+            interrupts: true,
+            create_first: self.input.capabilities.creates_before_delete && !is_pinned,
+            hourly_cost_delta: self.hourly_cost_delta(guest),
+            ..Draft::new(Action::Replace, reason, origin)
+        }
+    }
+
+    fn in_place(&self, guest: &'a Guest, changes: &Changes<'a>, drafts: &mut Vec<Draft<'a>>, outcome: &mut Outcome) {
+        let update_restarts = self.input.capabilities.update_restarts;
+        let runs = runs(self.input, guest);
+        let transition = self.transition(guest, outcome);
+        let delta = self.hourly_cost_delta(guest);
+        let starts = transition.as_ref().is_some_and(|(action, _)| *action == Action::Start);
+        if !changes.written.is_empty() {
+            let (origin, reason) = self.reason(guest, &changes.written);
+            drafts.push(Draft {
+                guest: Some(guest),
+                changes: changes.written.clone(),
+                interrupts: update_restarts && runs != Reading::Known(false),
+                hourly_cost_delta: if starts { None } else { delta },
+                ..Draft::new(Action::Update, reason, origin)
+            });
+        }
+        if !changes.grown.is_empty() {
+            let (origin, reason) = self.reason(guest, &changes.grown);
+            let grown = changes.grown.clone();
+            drafts.push(Draft { guest: Some(guest), changes: grown, ..Draft::new(Action::Grow, reason, origin) });
+        }
+        let restarts = !changes.restarted.is_empty() && !update_restarts;
+        match transition {
+            Some((action, reason)) => drafts.push(Draft {
+                guest: Some(guest),
+                interrupts: action == Action::Stop,
+                hourly_cost_delta: if starts { delta } else { None },
+                ..Draft::new(action, reason, Origin::Drift)
+            }),
+            None if restarts && runs == Reading::Known(true) => {
+                let reason = format!("restart, for {} to take effect", names(&changes.restarted));
+                let (origin, _) = self.reason(guest, &changes.restarted);
+                for action in [Action::Stop, Action::Start] {
+                    drafts.push(Draft {
+                        guest: Some(guest),
+                        interrupts: true,
+                        hourly_cost_delta: Some(Price::ZERO),
+                        ..Draft::new(action, reason.clone(), origin)
+                    });
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Whether the guest is to be started or stopped, and why.
+    fn transition(&self, guest: &Guest, outcome: &mut Outcome) -> Option<(Action, String)> {
+        let run = self.desired.run?;
+        let capabilities = self.input.capabilities;
+        let (action, wanted, words) = match run {
+            Run::Running => (Action::Start, "running", capabilities.running_words),
+            Run::Stopped => (Action::Stop, "stopped", capabilities.stopped_words),
+        };
+        let (on, message) = match &guest.run {
+            Reading::Known(word) if words.contains(&&**word) => return None,
+            Reading::Known(word) if capabilities.passing_words.contains(&&**word) => {
+                (WaitsOn::Provider, format!("it is {word}"))
+            }
+            Reading::Known(word) => return Some((action, format!("run \"{word}\"->{wanted}"))),
+            Reading::Absent => return Some((action, format!("run none->{wanted}"))),
+            Reading::Unknown => (WaitsOn::Observation, "whether it runs could not be read".to_owned()),
+        };
+        let waiting = Outcome::waits(&self.desired.target, Some(action), on, message);
+        outcome.waiting.extend(waiting.waiting);
+        None
+    }
+
+    /// What can be changed by no step at all.
+    fn unchangeable(&self, diff: &Diff<'a>) -> Vec<Refusal> {
+        diff.changes
+            .iter()
+            .filter_map(|change| {
+                let deployer = self.input.capabilities.deployer;
+                let message = match change.effect() {
+                    Effect::Unsupported => format!("{deployer} cannot change it ({change})"),
+                    Effect::Grow if change.is_shrink() => format!("it can only grow ({change})"),
+                    _ => return None,
+                };
+                let field = format!("spec.{}", change.path());
+                Some(Refusal { target: self.desired.target.clone(), field, message })
+            })
+            .collect()
+    }
+
+    /// What could not be read, and is therefore not compared.
+    fn unread(&self, diff: &Diff<'a>, guest: &Guest) -> Option<Waiting> {
+        let message = match &guest.config {
+            Config::Unreadable(reason) if !self.desired.fields.is_empty() => {
+                format!("its configuration could not be read and is not changed: {reason}")
+            }
+            _ if diff.unknown.is_empty() => return None,
+            _ => format!("{} could not be read and is not changed", diff.unknown.join(", ")),
+        };
+        Some(Waiting { target: self.desired.target.clone(), action: None, on: WaitsOn::Observation, message })
+    }
+
+    fn unless_busy(&self, guest: &Guest, outcome: Outcome) -> Outcome {
+        match (&guest.busy, outcome.steps.first()) {
+            (Some(busy), Some(step)) => {
+                Outcome::waits(&self.desired.target, Some(step.action), WaitsOn::Provider, format!("it is {busy}"))
+            }
+            _ => outcome,
+        }
+    }
+
+    /// Why reality and desire differ, told by what the guest was last made from.
+    fn reason(&self, guest: &Guest, changes: &[Change<'a>]) -> (Origin, String) {
+        let marked = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref());
+        let made_from = self.desired.record.spec_digest.as_deref().or(marked);
+        let (origin, words) = match made_from {
+            _ if guest.mark.is_none() => (Origin::Desired, "spec changed"),
+            None => (Origin::Unrecorded, "spec unrecorded"),
+            Some(digest) if *digest == self.desired.spec_digest(self.input.key) => (Origin::Drift, "spec drift"),
+            Some(_) => (Origin::Desired, "spec changed"),
+        };
+        (origin, format!("{words}: {}", listed(changes)))
+    }
+
+    fn hourly_cost_delta(&self, guest: &Guest) -> Option<Price> {
+        let delta = self.desired.hourly_price? - guest.hourly_price?;
+        (self.desired.run != Some(Run::Stopped)).then_some(delta)
+    }
+
+    fn whole_spec(&self) -> Vec<Change<'a>> {
+        let capabilities = self.input.capabilities;
+        let fields = self.desired.fields.iter();
+        fields.filter_map(|(name, value)| Some(Change::created(capabilities.field(name)?, value))).collect()
+    }
+
+    fn refuse(&self, field: &str, message: String) -> Outcome {
+        let refusal = Refusal { target: self.desired.target.clone(), field: format!("spec.{field}"), message };
+        Outcome { refused: vec![refusal], ..Outcome::default() }
+    }
+
+    /// The steps of one guest, each after the one before.
+    fn steps(&self, drafts: Vec<Draft<'a>>) -> Outcome {
+        let mut steps: Vec<Step> = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let mut step = draft.into_step(self.input, &self.desired.target, Some(self.desired));
+            step.depends_on.extend(steps.last().map(|before| before.id.clone()));
+            steps.push(step);
+        }
+        Outcome { steps, ..Outcome::default() }
+    }
+}
+
+/// The changes of a guest by what they take.
+struct Changes<'a> {
+    /// Written by one update.
+    written: Vec<Change<'a>>,
+    /// Take effect when the guest starts again, written just now or before.
+    restarted: Vec<Change<'a>>,
+    grown: Vec<Change<'a>>,
+    replaced: Vec<Change<'a>>,
+}
+
+impl<'a> Changes<'a> {
+    fn of(diff: &Diff<'a>) -> Changes<'a> {
+        let of = |takes: &dyn Fn(&Change<'a>) -> bool| -> Vec<Change<'a>> {
+            diff.changes.iter().filter(|change| takes(change)).copied().collect()
+        };
+        Changes {
+            written: of(&|change| matches!(change.effect(), Effect::InPlace | Effect::Restart) && !change.is_pending),
+            restarted: of(&|change| change.effect() == Effect::Restart),
+            grown: of(&|change| change.effect() == Effect::Grow && !change.is_shrink() && !change.is_pending),
+            replaced: of(&|change| change.effect() == Effect::Replace),
+        }
+    }
+}
+
+/// Whether a guest runs, as far as its state word tells.
+fn runs(input: &Input<'_>, guest: &Guest) -> Reading<bool> {
+    match &guest.run {
+        Reading::Known(word) if input.capabilities.running_words.contains(&&**word) => Reading::Known(true),
+        Reading::Known(word) if input.capabilities.stopped_words.contains(&&**word) => Reading::Known(false),
+        Reading::Known(_) | Reading::Unknown => Reading::Unknown,
+        Reading::Absent => Reading::Known(false),
+    }
+}
+
+fn listed(changes: &[Change<'_>]) -> String {
+    changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn names(changes: &[Change<'_>]) -> String {
+    changes.iter().map(|change| change.path()).collect::<Vec<_>>().join(", ")
+}
