@@ -49,6 +49,8 @@ pub(crate) enum Part {
     Get,
     List,
     Memory,
+    /// Planning for an environment, without a server.
+    Plan,
     Start,
     Watch,
 }
@@ -56,6 +58,10 @@ pub(crate) enum Part {
 impl Arguments {
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+
+    pub(crate) fn wants_only(&self, part: Part) -> bool {
+        self.only == [part]
     }
 
     pub(crate) fn subject(&self) -> Result<Subject> {

@@ -11,6 +11,7 @@ mod latency;
 mod load;
 mod object;
 mod parts;
+mod planning;
 mod process;
 mod report;
 mod subject;
@@ -37,8 +38,15 @@ async fn main() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<Report> {
-    let subject = arguments.subject()?;
     let mut report = Report::default();
+    // First, while this process is small: its memory is measured.
+    if arguments.wants(Part::Plan) {
+        planning::measure(&mut report)?;
+    }
+    if arguments.wants_only(Part::Plan) {
+        return Ok(report);
+    }
+    let subject = arguments.subject()?;
     report.add(Row::new("load of the machine beforehand", "", process::load()?));
     let disk = process::disk(tempfile::tempdir()?.path())?;
     report.add(Row::new("disk: 4 KiB write + fdatasync p50", "ms", disk.quantile_ms(0.5)));

@@ -29,6 +29,11 @@ pub(crate) fn memory(pids: &[u32]) -> Result<Memory> {
     Ok(sum)
 }
 
+/// The most memory that this process ever had in RAM, in MB.
+pub(crate) fn peak_memory_mb() -> Result<f64> {
+    megabytes(&fs::read_to_string("/proc/self/status")?, "VmHWM:")
+}
+
 fn megabytes(smaps: &str, field: &str) -> Result<f64> {
     let line = smaps.lines().find_map(|line| line.strip_prefix(field)).with_context(|| format!("no {field}"))?;
     let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;

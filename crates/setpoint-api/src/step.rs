@@ -201,9 +201,9 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Objects whose guest is created or adopted.
+    /// Objects whose guest is created.
     pub creates: u32,
-    /// Objects whose guest is changed, started, stopped or replaced; drift included.
+    /// Objects whose guest is changed, started, stopped, replaced, adopted or released; drift included.
     pub updates: u32,
     /// Guests that are deleted.
     pub deletes: u32,

@@ -29,7 +29,8 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
         return (Class::Destructive, loss);
     }
     if let Some(spend) = spend(stake) {
-        return (Class::Spend, spend);
+        let interruption = if stake.interrupts { ", and what runs is interrupted" } else { "" };
+        return (Class::Spend, format!("{spend}{interruption}"));
     }
     match stake.action {
         Action::Replace => (Class::Disruptive, "it is down while it is replaced".to_owned()),
@@ -40,7 +41,7 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
         Action::Create => (Class::Benign, "nothing is there yet".to_owned()),
         Action::Start => (Class::Benign, "it does not run".to_owned()),
         Action::Stop => (Class::Benign, "it does not run".to_owned()),
-        Action::Update | Action::Grow => (Class::Benign, "takes effect in place".to_owned()),
+        Action::Update | Action::Grow => (Class::Benign, "nothing is interrupted".to_owned()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! does not differ: it is unknown, and what is unknown is never written.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::json;
@@ -17,6 +18,7 @@ use crate::value::{Fields, SENSITIVE, Value};
 
 /// The longest text that is shown whole.
 const SHOWN_CHARACTERS: usize = 64;
+const LINE_ENDS: [char; 2] = ['\r', '\n'];
 
 /// What differs, and what could not be compared.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -95,9 +97,9 @@ fn compare_keys<'a>(
     let mut keys: Vec<&'a str> = [from, Some(to)]
         .into_iter()
         .flatten()
-        .filter_map(|map| if let Value::Map(entries) = map { Some(entries.keys()) } else { None })
+        .filter_map(|map| if let Value::Map(entries) = map { Some(entries.iter()) } else { None })
         .flatten()
-        .map(AsRef::as_ref)
+        .map(|(key, _)| key)
         .collect();
     keys.sort_unstable();
     keys.dedup();
@@ -121,38 +123,60 @@ fn removes(field: &Field, key: &str) -> bool {
 
 /// Whether two values of a field count as the same.
 pub fn same(field: &Field, one: Option<&Value>, other: Option<&Value>) -> bool {
-    one == other || normalize(field, one) == normalize(field, other)
-}
-
-fn normalize<'v>(field: &Field, value: Option<&'v Value>) -> Option<Cow<'v, Value>> {
     let default = || {
         field.normalizers.iter().find_map(|normalizer| match normalizer {
-            Normalizer::Default(literal) => Some(Cow::Owned(literal.value())),
+            Normalizer::Default(literal) => Some(literal.value()),
             _ => None,
         })
     };
-    value.map(Cow::Borrowed).or_else(default).map(|value| Cow::Owned(normalized(field, &value)))
+    match (one, other) {
+        (Some(one), Some(other)) => order(field, one, other).is_eq(),
+        (Some(some), None) | (None, Some(some)) => {
+            default().is_some_and(|default| order(field, some, &default).is_eq())
+        }
+        (None, None) => true,
+    }
 }
 
-fn normalized(field: &Field, value: &Value) -> Value {
+/// An order of the values of a field in which those that count as the same are equal.
+fn order(field: &Field, one: &Value, other: &Value) -> Ordering {
     let has = |normalizer| field.normalizers.contains(&normalizer);
-    match value {
-        Value::Bool(value) => Value::Bool(*value),
-        Value::Integer(amount) => Value::Integer(amount.div_euclid(field.unit.size())),
-        Value::Text(text) | Value::Secret(text) => {
-            let text = if has(Normalizer::TrailingNewline) { text.trim_end_matches(['\r', '\n']) } else { text };
-            Value::Text(if has(Normalizer::Case) { text.to_lowercase().into() } else { text.into() })
+    match (one, other) {
+        (Value::Integer(one), Value::Integer(other)) => {
+            one.div_euclid(field.unit.size()).cmp(&other.div_euclid(field.unit.size()))
         }
-        Value::List(items) => {
-            let mut items: Vec<Value> = items.iter().map(|item| normalized(field, item)).collect();
+        (Value::List(one), Value::List(other)) => {
+            let (mut one, mut other): (Vec<&Value>, Vec<&Value>) = (one.iter().collect(), other.iter().collect());
             if has(Normalizer::Order) {
-                items.sort();
+                one.sort_by(|a, b| order(field, a, b));
+                other.sort_by(|a, b| order(field, a, b));
             }
-            Value::List(items)
+            let items = one.iter().zip(&other).map(|(one, other)| order(field, one, other));
+            items.fold(Ordering::Equal, Ordering::then).then(one.len().cmp(&other.len()))
         }
-        Value::Map(entries) => {
-            Value::Map(entries.iter().map(|(key, value)| (key.clone(), normalized(field, value))).collect())
+        (Value::Map(one), Value::Map(other)) => {
+            let entries = one.iter().zip(other.iter());
+            let entries = entries.map(|(one, other)| one.0.cmp(other.0).then_with(|| order(field, one.1, other.1)));
+            entries.fold(Ordering::Equal, Ordering::then).then(one.len().cmp(&other.len()))
         }
+        _ => match (one.as_text(), other.as_text()) {
+            (Some(one), Some(other)) => order_texts(field, one, other),
+            _ => one.cmp(other),
+        },
+    }
+}
+
+fn order_texts(field: &Field, one: &str, other: &str) -> Ordering {
+    let has = |normalizer| field.normalizers.contains(&normalizer);
+    let (one, other) = if has(Normalizer::TrailingNewline) {
+        (one.trim_end_matches(LINE_ENDS), other.trim_end_matches(LINE_ENDS))
+    } else {
+        (one, other)
+    };
+    if has(Normalizer::Case) {
+        one.chars().flat_map(char::to_lowercase).cmp(other.chars().flat_map(char::to_lowercase))
+    } else {
+        one.cmp(other)
     }
 }
 
@@ -171,10 +195,10 @@ impl Diff<'_> {
             let before = observed.pending(name).or(observed.field(name).known().copied());
             let mut value = patch.remove(name).or_else(|| before.cloned()).unwrap_or(Value::Map(Default::default()));
             if let Value::Map(entries) = &mut value {
-                match change.to {
-                    Some(to) => entries.insert(key.into(), to.clone()),
-                    None => entries.remove(key),
-                };
+                entries.remove(key);
+                if let Some(to) = change.to {
+                    entries.set(key, to.clone());
+                }
             }
             patch.set(name, value);
         }
@@ -280,7 +304,7 @@ impl fmt::Display for Shown<'_> {
             return write!(f, "{}{}", amount.div_euclid(self.unit.size()), self.unit.suffix());
         }
         let text = self.value.to_string();
-        let text = text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], "⏎");
+        let text = text.trim_end_matches(LINE_ENDS).replace(LINE_ENDS, "⏎");
         match text.char_indices().nth(SHOWN_CHARACTERS) {
             Some((end, _)) => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
             None => f.write_str(&text),

@@ -1,12 +1,13 @@
 //! The value of a field, and a set of fields.
 //!
 //! Amounts are in base units (bytes, cores); a field's unit says how they are compared and shown. A text that came from
-//! a Secret is a [`Value::Secret`] and shows itself to nobody.
+//! a Secret is a [`Value::Secret`] and shows itself to nobody. An environment may have a hundred thousand instances:
+//! short texts are kept in place, and names and values in one sorted piece of memory.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 
+use compact_str::CompactString;
 use serde_json::json;
 
 use crate::digest::Key;
@@ -19,11 +20,11 @@ pub const SENSITIVE: &str = "(sensitive)";
 pub enum Value {
     Bool(bool),
     Integer(i64),
-    Text(Box<str>),
+    Text(CompactString),
     /// A text that must not be shown. It equals a text of the same content: a provider gives back what it was given.
     Secret(Box<str>),
     List(Vec<Value>),
-    Map(BTreeMap<Box<str>, Value>),
+    Map(Map),
 }
 
 impl Value {
@@ -34,7 +35,8 @@ impl Value {
     /// The text, secret or not.
     pub fn as_text(&self) -> Option<&str> {
         match self {
-            Value::Text(text) | Value::Secret(text) => Some(text),
+            Value::Text(text) => Some(text),
+            Value::Secret(text) => Some(text),
             _ => None,
         }
     }
@@ -44,7 +46,7 @@ impl Value {
         match self {
             Value::Secret(_) => true,
             Value::List(items) => items.iter().any(Value::is_sensitive),
-            Value::Map(entries) => entries.values().any(Value::is_sensitive),
+            Value::Map(entries) => entries.iter().any(|(_, value)| value.is_sensitive()),
             Value::Bool(_) | Value::Integer(_) | Value::Text(_) => false,
         }
     }
@@ -54,11 +56,11 @@ impl Value {
         match self {
             Value::Bool(value) => json!(value),
             Value::Integer(value) => json!(value),
-            Value::Text(text) => json!(text),
+            Value::Text(text) => json!(text.as_str()),
             Value::Secret(text) => json!({ "keyed": key.digest(text.as_bytes()) }),
             Value::List(items) => items.iter().map(|item| item.to_digestible(key)).collect(),
             Value::Map(entries) => {
-                entries.iter().map(|(name, value)| (name.to_string(), value.to_digestible(key))).collect()
+                entries.iter().map(|(name, value)| (name.to_owned(), value.to_digestible(key))).collect()
             }
         }
     }
@@ -166,21 +168,34 @@ impl<V: Into<Value>> From<Vec<V>> for Value {
 
 impl<V: Into<Value>, const N: usize> From<[(&str, V); N]> for Value {
     fn from(entries: [(&str, V); N]) -> Value {
-        Value::Map(entries.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        Value::Map(entries.into_iter().collect())
     }
 }
 
-/// Fields with their values, sorted by name. Names come from a deployer's registry and are not copied.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fields(Vec<(&'static str, Value)>);
+/// Fields with their values. Names come from a deployer's registry and are not copied.
+pub type Fields = Entries<&'static str>;
 
-impl Fields {
+/// The value of a field that has keys.
+pub type Map = Entries<CompactString>;
+
+/// Names with their values, sorted by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entries<N>(Vec<(N, Value)>);
+
+impl<N> Default for Entries<N> {
+    fn default() -> Entries<N> {
+        Entries(Vec::new())
+    }
+}
+
+impl<N: AsRef<str>> Entries<N> {
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.position(name).ok().map(|at| &self.0[at].1)
     }
 
-    pub fn set(&mut self, name: &'static str, value: impl Into<Value>) {
-        match self.position(name) {
+    pub fn set(&mut self, name: impl Into<N>, value: impl Into<Value>) {
+        let name = name.into();
+        match self.position(name.as_ref()) {
             Ok(at) => self.0[at].1 = value.into(),
             Err(at) => self.0.insert(at, (name, value.into())),
         }
@@ -190,8 +205,8 @@ impl Fields {
         self.position(name).ok().map(|at| self.0.remove(at).1)
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Value)> {
-        self.0.iter().map(|(name, value)| (*name, value))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -203,14 +218,15 @@ impl Fields {
     }
 
     fn position(&self, name: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(own, _)| (*own).cmp(name))
+        self.0.binary_search_by(|(own, _)| own.as_ref().cmp(name))
     }
 }
 
-impl<V: Into<Value>> FromIterator<(&'static str, V)> for Fields {
-    fn from_iter<I: IntoIterator<Item = (&'static str, V)>>(fields: I) -> Fields {
-        let mut all = Fields::default();
-        for (name, value) in fields {
+impl<N: AsRef<str>, M: Into<N>, V: Into<Value>> FromIterator<(M, V)> for Entries<N> {
+    fn from_iter<I: IntoIterator<Item = (M, V)>>(entries: I) -> Entries<N> {
+        let entries = entries.into_iter();
+        let mut all = Entries(Vec::with_capacity(entries.size_hint().0));
+        for (name, value) in entries {
             all.set(name, value);
         }
         all

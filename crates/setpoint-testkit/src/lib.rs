@@ -6,11 +6,13 @@
 //! | [`kubeconfig`] | where an API server is and how to speak to it |
 //! | [`client`] | one HTTPS connection to an API server, for raw requests and watches |
 //! | [`kubectl`] | the newest kubectl on this machine |
+//! | [`deployers`] | what two kinds of provider can do, as data |
 //! | [`proof`] | how far a long proof goes, and its seed |
 //! | [`wait`] | waiting for a condition with a deadline |
 //! | [`world`] | a model of a provider and its guests, with failures and drift, to plan against |
 
 pub mod client;
+pub mod deployers;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod proof;

@@ -70,7 +70,7 @@ fn written(scene: &Scene<'_>, step: &Step, desired: &Desired, change: &FieldChan
     match (guest.config.field(name), wanted) {
         (Reading::Unknown, _) => faults.step(Rule::WrittenBlind, step, &change.field),
         (Reading::Known(Value::Integer(is)), Value::Integer(wanted))
-            if field.effect == Effect::Grow
+            if step.action == Action::Grow
                 && wanted.div_euclid(field.unit.size()) <= is.div_euclid(field.unit.size()) =>
         {
             faults.step(Rule::ShrinkPlanned, step, &change.field);

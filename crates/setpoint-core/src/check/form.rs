@@ -22,6 +22,7 @@ pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
     }
     deletes_come_last(scene, faults);
     objects_wait_for_each_other(scene, faults);
+    refusals(scene, faults);
     counts(scene, faults);
     secrets(scene, faults);
 }
@@ -156,10 +157,19 @@ fn reaches(scene: &Scene<'_>, from: &Target, to: &Target) -> bool {
     false
 }
 
+/// What is refused is not done all the same.
+fn refusals(scene: &Scene<'_>, faults: &mut Faults) {
+    for refusal in &scene.change_set.refused {
+        let field = refusal.field.trim_start_matches("spec.");
+        let steps = scene.steps.get(&refusal.target).into_iter().flatten();
+        for step in steps.filter(|step| step.changes.iter().any(|change| change.field == field)) {
+            faults.step(Rule::RefusedDone, step, field);
+        }
+    }
+}
+
 fn counts(scene: &Scene<'_>, faults: &mut Faults) {
-    let has = |steps: &[&Step], actions: &[Action]| steps.iter().any(|step| actions.contains(&step.action));
-    let made = [Action::Create, Action::Adopt];
-    let changed = [Action::Update, Action::Grow, Action::Start, Action::Stop, Action::Replace];
+    let has = |steps: &[&Step], action: Action| steps.iter().any(|step| step.action == action);
     let waiting: BTreeSet<&Target> = scene.change_set.waiting.iter().map(|waiting| &waiting.target).collect();
     let refused: BTreeSet<&Target> = scene.change_set.refused.iter().map(|refusal| &refusal.target).collect();
     let is_mentioned =
@@ -167,9 +177,9 @@ fn counts(scene: &Scene<'_>, faults: &mut Faults) {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let by_steps = |is: &dyn Fn(&[&Step]) -> bool| count(scene.steps.values().filter(|steps| is(steps)).count());
     let expected = Counts {
-        creates: by_steps(&|steps| has(steps, &made)),
-        updates: by_steps(&|steps| has(steps, &changed) && !has(steps, &made)),
-        deletes: by_steps(&|steps| has(steps, &REMOVALS)),
+        creates: by_steps(&|steps| has(steps, Action::Create)),
+        updates: by_steps(&|steps| !has(steps, Action::Create) && !has(steps, Action::Delete)),
+        deletes: by_steps(&|steps| has(steps, Action::Delete)),
         unchanged: count(scene.desired.keys().filter(|target| !is_mentioned(target)).count()),
         waiting: count(waiting.len()),
         refused: count(refused.len()),
@@ -234,7 +244,7 @@ fn collect_secrets<'a>(value: &'a Value, all: bool, found: &mut Vec<&'a str>) {
         Value::Secret(text) if text.len() >= TELLING => found.push(text),
         Value::Text(text) if all && text.len() >= TELLING => found.push(text),
         Value::List(items) => items.iter().for_each(|item| collect_secrets(item, all, found)),
-        Value::Map(entries) => entries.values().for_each(|entry| collect_secrets(entry, all, found)),
+        Value::Map(entries) => entries.iter().for_each(|(_, entry)| collect_secrets(entry, all, found)),
         _ => {}
     }
 }

@@ -70,6 +70,7 @@ rules! {
     DeletesEarly: "a delete comes before something else",
     DependencyIgnored: "an object does not wait for one that it depends on",
     DependentOutlived: "an object is deleted before one that depends on it",
+    RefusedDone: "something is done that is refused",
     CountsWrong: "the counts do not count what is there",
     EnvironmentWrong: "the change set is for another environment",
     SecretShown: "a secret is shown",

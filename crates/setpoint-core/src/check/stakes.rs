@@ -1,7 +1,7 @@
 //! What is at stake in a step, from provenance, data, downtime and money: its class must not be below.
 
 use setpoint_api::price::Price;
-use setpoint_api::step::{Action, Class, Effect, Step};
+use setpoint_api::step::{Action, Class, Step};
 
 use super::scene::Scene;
 use super::{Faults, Rule};
@@ -21,12 +21,11 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
     let guest = scene.guest_of(step);
     let loses = guest.is_none_or(|guest| !is_disposable(guest));
     let may_run = guest.is_none_or(|guest| scene.runs(guest) != Reading::Known(Run::Stopped));
-    let restarts = step.changes.iter().any(|change| change.effect == Effect::Restart);
     let by_action = match step.action {
         Action::Delete | Action::Replace if loses => Class::Destructive,
         Action::Replace => Class::Disruptive,
         Action::Stop if may_run => Class::Disruptive,
-        Action::Update if may_run && restarts && scene.input.capabilities.update_restarts => Class::Disruptive,
+        Action::Update if may_run && scene.input.capabilities.update_restarts => Class::Disruptive,
         Action::Create | Action::Start if scene.input.capabilities.bills => Class::Spend,
         _ => Class::Benign,
     };

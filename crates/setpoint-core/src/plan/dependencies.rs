@@ -180,8 +180,14 @@ fn settle(nodes: &mut [Node<'_>], at: usize) {
         .map(|after| &nodes[*after])
         .find(|before| !before.outcome.waiting.is_empty() || !before.outcome.refused.is_empty());
     let blocked = nodes[at].blocked.clone().or_else(|| {
-        let name = shown(&stuck?.desired.target);
-        Some(if is_removed { format!("{name} still depends on it") } else { format!("depends on {name}, which waits") })
+        let stuck = stuck?;
+        let name = shown(&stuck.desired.target);
+        let fate = if stuck.outcome.refused.is_empty() { "waits" } else { "is refused" };
+        Some(if is_removed {
+            format!("{name} still depends on it")
+        } else {
+            format!("depends on {name}, which {fate}")
+        })
     });
     if let Some(message) = blocked {
         return hold(&mut nodes[at], message);

@@ -137,7 +137,7 @@ impl<'a> Guests<'a> {
     }
 
     fn unless_ambiguous(&self, desired: &Desired, guest: &'a Guest) -> Match<'a> {
-        if self.by_id.get(&guest.id).len() > 1 {
+        if self.by_id.is_shared(&guest.id) {
             let message = format!("the provider shows several guests with the id {}", guest.id);
             return waiting(desired, WaitsOn::Observation, message);
         }
@@ -147,9 +147,9 @@ impl<'a> Guests<'a> {
     /// Of the guests that carry the desire's mark, the one that is its guest: the pinned one; one made from just this
     /// desire (a replacement was under way); the one on record; the first.
     fn kept(&self, desired: &Desired) -> Option<&'a Guest> {
-        let owned = self.by_owner.get(&desired.uid);
-        if owned.len() <= 1 {
-            return owned.into_iter().next();
+        let mut owned = self.by_owner.get(&desired.uid);
+        if !self.by_owner.is_shared(&desired.uid) {
+            return owned.next();
         }
         let digest = desired.spec_digest(self.input.key);
         let preference = |guest: &Guest| {
@@ -175,13 +175,13 @@ impl<'a> Guests<'a> {
             .filter_map(|guest| Some((guest, our_mark(guest, self.input.cluster)?)))
             .filter_map(|(guest, mark)| match owners.get(&mark.owner_uid).next() {
                 None => Some(Surplus { guest, of: None }),
-                Some(_) if self.by_owner.get(&mark.owner_uid).len() == 1 => None,
+                Some(_) if !self.by_owner.is_shared(&mark.owner_uid) => None,
                 Some(owner) => {
                     let is_kept = self.kept(owner).is_some_and(|kept| kept.id == guest.id);
                     (!is_kept).then_some(Surplus { guest, of: Some(owner) })
                 }
             })
-            .filter(|surplus| self.by_id.get(&surplus.guest.id).len() == 1)
+            .filter(|surplus| !self.by_id.is_shared(&surplus.guest.id))
             .collect();
         surplus.sort_by(|one, other| natural(&one.guest.id, &other.guest.id));
         surplus

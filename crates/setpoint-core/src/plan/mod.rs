@@ -135,9 +135,8 @@ impl ChangeSet {
             kinds.entry(&step.target).or_default().insert(step.action);
         }
         let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
-        let creates = |actions: &BTreeSet<Action>| [Action::Create, Action::Adopt].iter().any(|a| actions.contains(a));
-        let deletes =
-            |actions: &BTreeSet<Action>| [Action::Delete, Action::Release].iter().any(|a| actions.contains(a));
+        let creates = |actions: &BTreeSet<Action>| actions.contains(&Action::Create);
+        let deletes = |actions: &BTreeSet<Action>| actions.contains(&Action::Delete);
         let distinct = |targets: BTreeSet<&Target>| number(targets.len());
         Counts {
             creates: count(&creates),

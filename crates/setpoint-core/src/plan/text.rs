@@ -59,8 +59,8 @@ impl fmt::Display for ChangeSet {
                 .map(|refusal| (name(&refusal.target), format!("{}: {}", refusal.field, refusal.message))),
         )?;
         match self.hourly_cost_delta() {
-            Some(delta) => writeln!(f, "\nCost: {}", signed(delta)),
-            None => Ok(()),
+            Some(delta) if delta != Price::ZERO => writeln!(f, "\nCost: {}", signed(delta)),
+            _ => Ok(()),
         }
     }
 }
@@ -93,6 +93,10 @@ fn write_step(step: &Step, width: usize, f: &mut fmt::Formatter<'_>) -> fmt::Res
     let cost = cost.map(|delta| format!(", {}", signed(delta))).unwrap_or_default();
     writeln!(f, "{:<width$}  {:?}{cost}: {}", title(step), step.class, step.class_reason)?;
     writeln!(f, "      {}", step.reason)?;
+    let own = step.id.trim_end_matches(verb(step.action));
+    for other in step.depends_on.iter().filter(|id| !id.starts_with(own)) {
+        writeln!(f, "      after {other}")?;
+    }
     let path_width = step.changes.iter().map(|change| change.field.chars().count()).max().unwrap_or_default();
     let from_width = step.changes.iter().map(|change| from(change).chars().count()).max().unwrap_or_default();
     for change in &step.changes {

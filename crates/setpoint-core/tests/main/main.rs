@@ -1,2 +1,11 @@
 //! Properties and scenarios of the pure core, through its public face.
+
+mod check;
+mod classify;
+mod diff;
+mod drift;
+mod fixture;
+mod intent;
+mod plan;
 mod plan_properties;
+mod scenarios;

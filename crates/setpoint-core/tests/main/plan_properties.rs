@@ -175,10 +175,9 @@ proptest! {
         let before = planned(&scenario);
         let mut rotated = scenario;
         for desired in &mut rotated.operator.desired {
-            let names: Vec<&'static str> = desired.fields.iter().map(|(name, _)| name).collect();
-            for name in names {
-                if let Some(value) = desired.fields.remove(name) {
-                    desired.fields.set(name, rotate(&value));
+            for field in rotated.world.capabilities.fields {
+                if let Some(value) = desired.fields.remove(field.name) {
+                    desired.fields.set(field.name, rotate(&value));
                 }
             }
         }
@@ -265,7 +264,7 @@ fn rotate(value: &Value) -> Value {
     match value {
         Value::Secret(text) => Value::secret(&format!("{text}-rotated")),
         Value::List(items) => Value::List(items.iter().map(rotate).collect()),
-        Value::Map(entries) => Value::Map(entries.iter().map(|(key, entry)| (key.clone(), rotate(entry))).collect()),
+        Value::Map(entries) => Value::Map(entries.iter().map(|(key, entry)| (key, rotate(entry))).collect()),
         other => other.clone(),
     }
 }

@@ -9,13 +9,11 @@
 //! | this one | the guests, the provider's verbs, faults |
 //! | [`sight`] | what can be observed, and what cannot |
 //! | [`operator`] | carries out change sets and keeps the records, as a controller would |
-//! | [`deployers`] | two realistic registries: hypervisor-like and GPU-cloud-like |
 //! | [`scenarios`] | proptest strategies for worlds and desires |
 //!
 //! What it does not model: capacity and stock-outs, quotas, networks, volumes as things of their own, calls that overlap
 //! in time, tasks that take time (a call is done when it returns, though a new guest may show later), and health.
 
-pub mod deployers;
 pub mod operator;
 pub mod scenarios;
 pub mod sight;
@@ -169,10 +167,10 @@ impl World {
             let waits = field.effect == Effect::Restart && guest.is_running && !capabilities.update_restarts;
             let kept = kept(field, value);
             if waits {
-                guest.pending.set(name, kept);
+                guest.pending.set(field.name, kept);
             } else {
                 guest.pending.remove(name);
-                guest.fields.set(name, kept);
+                guest.fields.set(field.name, kept);
             }
         }
         if let Some(mark) = guest.mark.as_mut().filter(|_| fault != Some(Fault::HalfDone)) {
@@ -193,20 +191,22 @@ impl World {
             if guest.fields.get(name).is_some_and(|now| *now > kept) {
                 return Err(Failure::Refused(format!("{name} does not shrink")));
             }
-            guest.fields.set(name, kept);
+            guest.fields.set(field.name, kept);
         }
         answer(fault, ())
     }
 
     pub fn start(&mut self, id: &str) -> Result<(), Failure> {
         let fault = self.call()?;
-        self.guest(id)?.set_running(true);
+        let capabilities = self.capabilities;
+        self.guest(id)?.set_running(true, capabilities);
         answer(fault, ())
     }
 
     pub fn stop(&mut self, id: &str) -> Result<(), Failure> {
         let fault = self.call()?;
-        self.guest(id)?.set_running(false);
+        let capabilities = self.capabilities;
+        self.guest(id)?.set_running(false, capabilities);
         answer(fault, ())
     }
 
@@ -281,11 +281,13 @@ impl Instance {
     }
 
     /// Starts or stops it, and what was pending takes effect.
-    pub fn set_running(&mut self, runs: bool) {
+    pub fn set_running(&mut self, runs: bool, capabilities: &Capabilities) {
         self.is_running = runs;
         self.word = None;
-        for (name, value) in std::mem::take(&mut self.pending).iter() {
-            self.fields.set(name, value.clone());
+        for field in capabilities.fields {
+            if let Some(value) = self.pending.remove(field.name) {
+                self.fields.set(field.name, value);
+            }
         }
     }
 }
@@ -304,10 +306,11 @@ fn kept(field: &Field, value: &Value) -> Value {
     match value {
         Value::Bool(value) => Value::Bool(*value),
         Value::Integer(amount) => Value::Integer(amount.div_euclid(field.unit.size()) * field.unit.size()),
-        Value::Text(text) | Value::Secret(text) => {
-            let text = if has(Normalizer::Case) { text.to_lowercase() } else { text.to_string() };
+        Value::Text(_) | Value::Secret(_) => {
+            let text = value.as_text().unwrap_or_default();
+            let text = if has(Normalizer::Case) { text.to_lowercase() } else { text.to_owned() };
             let end = if has(Normalizer::TrailingNewline) && !text.ends_with('\n') { "\n" } else { "" };
-            Value::Text(format!("{text}{end}").into())
+            Value::from(format!("{text}{end}").as_str())
         }
         Value::List(items) => {
             let mut items: Vec<Value> = items.iter().map(|item| kept(field, item)).collect();
@@ -316,8 +319,6 @@ fn kept(field: &Field, value: &Value) -> Value {
             }
             Value::List(items)
         }
-        Value::Map(entries) => {
-            Value::Map(entries.iter().map(|(key, entry)| (key.clone(), kept(field, entry))).collect())
-        }
+        Value::Map(entries) => Value::Map(entries.iter().map(|(key, entry)| (key, kept(field, entry))).collect()),
     }
 }

@@ -4,14 +4,15 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Target};
 use setpoint_core::desired::{Create, Deletion, Desired, Intent, Record, Run};
 use setpoint_core::observation::Mark;
 use setpoint_core::plan::{Orphans, Policy};
 use setpoint_core::value::{Fields, Value};
 
-use super::deployers::{GPU_CLOUD, HYPERVISOR, gpu_price};
 use super::{Fault, Instance, Operator, World};
+use crate::deployers::{GPU, RACK};
 
 /// The control plane whose world it is.
 pub const CLUSTER: &str = "ours";
@@ -109,14 +110,14 @@ pub fn blinded() -> impl Strategy<Value = Scenario> {
     })
 }
 
-fn scenario_of(is_hypervisor: bool) -> BoxedStrategy<Scenario> {
+fn scenario_of(is_rack: bool) -> BoxedStrategy<Scenario> {
     let orphans = select(&[Orphans::Ignore, Orphans::Report, Orphans::Delete, Orphans::Delete][..]);
     let create = prop_oneof![9 => Just(Create::Always), 1 => Just(Create::Never)];
-    let strangers = vec((0u8..3, fields(is_hypervisor), any::<bool>(), any::<bool>()), 0..4);
-    (vec(object(is_hypervisor), 1..7), strangers, orphans, create)
+    let strangers = vec((0u8..3, fields(is_rack), any::<bool>(), any::<bool>()), 0..4);
+    (vec(object(is_rack), 1..7), strangers, orphans, create)
         .prop_map(move |(objects, strangers, orphans, create)| {
-            let mut world = World::new(if is_hypervisor { &HYPERVISOR } else { &GPU_CLOUD }, start());
-            world.price = (!is_hypervisor).then_some(gpu_price as fn(&Fields) -> _);
+            let mut world = World::new(if is_rack { &RACK } else { &GPU }, start());
+            world.price = (!is_rack).then_some(gpu_price as fn(&Fields) -> _);
             let mut operator = Operator::new(CLUSTER, Vec::new(), Policy { create, orphans });
             let targets: Vec<Target> = (0..objects.len()).map(target).collect();
             for (number, object) in objects.iter().enumerate() {
@@ -164,9 +165,14 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
         holds_data: object.holds_data,
         ..Instance::new(world.now)
     };
+    let capabilities = world.capabilities;
     let differing = || {
         let mut fields = object.wanted.clone();
-        object.other.iter().for_each(|(name, value)| fields.set(name, value.clone()));
+        for field in capabilities.fields {
+            if let Some(value) = object.other.get(field.name) {
+                fields.set(field.name, value.clone());
+            }
+        }
         Instance { fields, is_running: object.is_running, ..made.clone() }
     };
     let record =
@@ -216,7 +222,7 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
     desired
 }
 
-fn object(is_hypervisor: bool) -> impl Strategy<Value = Object> {
+fn object(is_rack: bool) -> impl Strategy<Value = Object> {
     use Situation::*;
     let situation = prop_oneof![
         6 => select(&[New, Made, Drifted, Drifted, Outdated, Gone][..]),
@@ -226,58 +232,57 @@ fn object(is_hypervisor: bool) -> impl Strategy<Value = Object> {
     let deletion = prop_oneof![8 => Just(None), 1 => Just(Some(Deletion::Delete)), 1 => Just(Some(Deletion::Retain))];
     let create = prop_oneof![9 => Just(Create::Always), 1 => Just(Create::Never)];
     let names: &'static [&'static str] =
-        if is_hypervisor { &["description", "memory", "tags"] } else { &["env.MODEL", "ports", "tags"] };
+        if is_rack { &["description", "memory", "tags"] } else { &["env.MODEL", "ports"] };
     let muted = prop_oneof![4 => Just(vec![]), 1 => select(names).prop_map(|name| vec![name.into()])];
     let switches = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.15));
     let depends_on = prop_oneof![2 => Just(None), 1 => any::<Index>().prop_map(Some)];
-    ((situation, fields(is_hypervisor), fields(is_hypervisor), run), switches, (deletion, create, muted, depends_on))
-        .prop_map(
-            |(
-                (situation, wanted, other, run),
-                (is_running, holds_data, protected),
-                (deletion, create, muted, depends_on),
-            )| {
-                Object {
-                    situation,
-                    wanted,
-                    other,
-                    run,
-                    is_running,
-                    holds_data,
-                    protected,
-                    deletion,
-                    create,
-                    muted,
-                    depends_on,
-                }
-            },
-        )
+    ((situation, fields(is_rack), fields(is_rack), run), switches, (deletion, create, muted, depends_on)).prop_map(
+        |(
+            (situation, wanted, other, run),
+            (is_running, holds_data, protected),
+            (deletion, create, muted, depends_on),
+        )| {
+            Object {
+                situation,
+                wanted,
+                other,
+                run,
+                is_running,
+                holds_data,
+                protected,
+                deletion,
+                create,
+                muted,
+                depends_on,
+            }
+        },
+    )
 }
 
-fn fields(is_hypervisor: bool) -> BoxedStrategy<Fields> {
+fn fields(is_rack: bool) -> BoxedStrategy<Fields> {
     let some = |strategy: BoxedStrategy<Value>| proptest::option::weighted(0.6, strategy);
-    let all: Vec<(&'static str, BoxedStrategy<Value>)> = if is_hypervisor {
+    let all: Vec<(&'static str, BoxedStrategy<Value>)> = if is_rack {
         vec![
             // Out of bounds now and then.
             ("cores", prop_oneof![20 => 1i64..8, 1 => Just(0)].prop_map(Value::from).boxed()),
             ("description", text(&["", "the shop", "the shop\n", "two\nlines"])),
             ("disk", (1i64..5).prop_map(|size| Value::from(size << 30)).boxed()),
+            ("env", environment()),
             ("hostname", text(&["Web", "web", "db"])),
             ("image", prop_oneof![4 => Just("debian-12"), 1 => Just("alpine-3")].prop_map(Value::from).boxed()),
             ("memory", (64i64..67, 0i64..2).prop_map(|(size, rest)| Value::from((size << 20) + rest)).boxed()),
-            ("onBoot", any::<bool>().prop_map(Value::from).boxed()),
-            ("rootPassword", Just(Value::secret("hush-hush-root")).boxed()),
+            ("node", prop_oneof![9 => Just("one"), 1 => Just("two")].prop_map(Value::from).boxed()),
+            ("onboot", any::<bool>().prop_map(Value::from).boxed()),
+            ("password", (0u8..3).prop_map(|number| Value::secret(&format!("{SECRET}password-{number}"))).boxed()),
             ("tags", list(&["a", "b", "c"])),
         ]
     } else {
         vec![
             ("env", environment()),
-            ("gpuCount", prop_oneof![20 => 1i64..3, 1 => Just(9)].prop_map(Value::from).boxed()),
-            ("gpuType", prop_oneof![4 => Just("A100"), 1 => Just("H100")].prop_map(Value::from).boxed()),
+            ("gpu_count", prop_oneof![20 => 1i64..3, 1 => Just(9)].prop_map(Value::from).boxed()),
+            ("gpu_type", prop_oneof![4 => Just("A100"), 1 => Just("H100")].prop_map(Value::from).boxed()),
             ("image", text(&["vllm:1", "vllm:2"])),
             ("ports", list(&["8000/http", "22/tcp"])),
-            ("tags", (0i64..3).prop_map(|team| Value::from([("team", team)])).boxed()),
-            ("volume", (1i64..5).prop_map(|size| Value::from(size << 30)).boxed()),
         ]
     };
     let (names, values): (Vec<_>, Vec<_>) = all.into_iter().map(|(name, value)| (name, some(value))).unzip();
@@ -295,8 +300,8 @@ fn environment() -> BoxedStrategy<Value> {
     let own = proptest::option::of(Just(Value::from("eu")));
     (token, model, own)
         .prop_map(|(token, model, own)| {
-            let entries = [("TOKEN", token), ("MODEL", model), ("CLOUD_REGION", own)];
-            Value::Map(entries.into_iter().filter_map(|(key, value)| Some((key.into(), value?))).collect())
+            let entries = [("TOKEN", token), ("MODEL", model), ("PROVIDER_REGION", own)];
+            Value::Map(entries.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
         })
         .boxed()
 }
@@ -310,6 +315,15 @@ fn list(items: &'static [&'static str]) -> BoxedStrategy<Value> {
         .prop_shuffle()
         .prop_map(|items| Value::from(items.to_vec()))
         .boxed()
+}
+
+/// What a GPU pod costs per hour: by its GPUs.
+fn gpu_price(fields: &Fields) -> Price {
+    let count = match fields.get("gpu_count") {
+        Some(Value::Integer(count)) => *count,
+        _ => 1,
+    };
+    Price::from_micros(340_000i64.saturating_mul(count))
 }
 
 fn made_mark(cluster: &str, uid: &str) -> Mark {

@@ -81,9 +81,10 @@ impl World {
         }
         let unknown: Vec<&'static str> =
             self.sight.unreadable_fields.iter().filter(|(of, _)| **of == *id).map(|(_, name)| *name).collect();
-        let readable = |fields: &Fields| -> Fields {
-            let known = fields.iter().filter(|(name, _)| !unknown.contains(name));
-            known.map(|(name, value)| (name, value.clone())).collect()
+        let readable = |fields: &Fields| {
+            let mut readable = fields.clone();
+            unknown.iter().for_each(|name| drop(readable.remove(name)));
+            readable
         };
         Config::Read { known: readable(&guest.fields), pending: readable(&guest.pending), unknown }
     }

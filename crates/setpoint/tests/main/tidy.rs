@@ -30,7 +30,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("setpoint-testkit", &["setpoint-api", "setpoint-core"]),
-    ("setpoint-bench", &["setpoint-store", "setpoint-testkit"]),
+    ("setpoint-bench", &["setpoint-api", "setpoint-core", "setpoint-store", "setpoint-testkit"]),
 ];
 
 /// The most lines that a source file may have.

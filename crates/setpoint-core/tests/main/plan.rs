@@ -1,0 +1,789 @@
+//! What is done, what waits and what is refused, a sentence a row.
+
+use setpoint_api::price::Price;
+use setpoint_api::step::{Action, Class, Origin, Target};
+use setpoint_core::desired::{Create, Deletion, Desired, Run};
+use setpoint_core::observation::{Config, Guest, Mark, Reading};
+use setpoint_core::plan::{ChangeSet, Orphans};
+use setpoint_core::registry::Capabilities;
+use setpoint_core::value::{Fields, Value};
+
+use crate::fixture::{GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, machine, recorded, small, target, with};
+
+/// A change set in a few words: a line for each object, then what waits on what, then what is refused.
+fn brief(change_set: &ChangeSet) -> Vec<String> {
+    let waiting =
+        change_set.waiting.iter().map(|waiting| format!("{}: waits on {:?}", waiting.target.name, waiting.on));
+    let refused =
+        change_set.refused.iter().map(|refusal| format!("{}: refused {}", refusal.target.name, refusal.field));
+    change_set.lines().into_iter().chain(waiting).chain(refused).collect()
+}
+
+fn web() -> Desired {
+    Desired { fields: small(), ..machine("web") }
+}
+
+fn known_web() -> Desired {
+    recorded(web(), "101")
+}
+
+fn web_guest() -> Guest {
+    guest("101", &web(), small())
+}
+
+fn wants(fields: Fields) -> Desired {
+    Desired { fields, ..known_web() }
+}
+
+fn runs(word: &str) -> Guest {
+    Guest { run: Reading::Known(word.into()), ..web_guest() }
+}
+
+fn pinned(id: &str) -> Desired {
+    Desired { provider_id: Some(id.into()), ..web() }
+}
+
+fn marked(guest: Guest, change: impl FnOnce(&mut Mark)) -> Guest {
+    let mut mark = guest.mark.clone().unwrap();
+    change(&mut mark);
+    Guest { mark: Some(mark), ..guest }
+}
+
+fn scene(desired: Vec<Desired>, guests: Vec<Guest>) -> Scene {
+    Scene::new(&RACK, desired, guests)
+}
+
+fn limited(change: impl FnOnce(&mut Capabilities)) -> &'static Capabilities {
+    let mut capabilities = RACK.clone();
+    change(&mut capabilities);
+    Box::leak(Box::new(capabilities))
+}
+
+fn check(rows: Vec<(&str, Scene, &[&str])>) {
+    for (name, scene, expected) in rows {
+        assert_eq!(brief(&scene.plan()), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_is_there_and_what_is_not() {
+    let never = Desired { create: Create::Never, ..web() };
+    let mut environment_never = scene(vec![web()], vec![]);
+    environment_never.policy.create = Create::Never;
+    let another_cluster = marked(web_guest(), |mark| mark.cluster = "cluster-2".into());
+    let another_owner = marked(web_guest(), |mark| mark.owner_uid = "uid-else".into());
+    check(vec![
+        ("nothing desired, nothing there", scene(vec![], vec![]), &[]),
+        ("what is there is left alone", scene(vec![known_web()], vec![web_guest()]), &[]),
+        ("what is not there is made", scene(vec![web()], vec![]), &["web: create"]),
+        ("what was there and provably is no more is made", scene(vec![known_web()], vec![]), &["web: create"]),
+        (
+            "what cannot be seen right now is not made again",
+            scene(vec![known_web()], vec![]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "what was never seen is not made either while not everything can be seen",
+            scene(vec![web()], vec![]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "what is seen is corrected though not everything can be seen",
+            scene(vec![wants(with(small(), "cores", 4))], vec![web_guest()]).partial("timeout"),
+            &["web: update (cores)"],
+        ),
+        (
+            "a machine with create Never is not made, and that is said",
+            scene(vec![never], vec![]),
+            &["web: waits on Policy"],
+        ),
+        ("an environment with create Never makes nothing", environment_never, &["web: waits on Policy"]),
+        (
+            "a deployer that cannot create says so",
+            Scene::new(limited(|capabilities| capabilities.creates = false), vec![web()], vec![]),
+            &["web: waits on Policy"],
+        ),
+        ("a guest is found again by its mark, without a record", scene(vec![web()], vec![web_guest()]), &[]),
+        (
+            "a guest of the same name that is not ours is not touched",
+            scene(vec![web()], vec![Guest { mark: None, ..web_guest() }]),
+            &["web: create"],
+        ),
+        (
+            "a recorded guest that lost its mark is not touched",
+            scene(vec![known_web()], vec![Guest { mark: None, ..web_guest() }]),
+            &["web: waits on Policy"],
+        ),
+        (
+            "a recorded id that another control plane uses now is not ours",
+            scene(vec![known_web()], vec![another_cluster.clone()]),
+            &["web: create"],
+        ),
+        (
+            "an id that was given to another object's guest is not ours",
+            scene(vec![known_web()], vec![another_owner]).orphans(Orphans::Ignore),
+            &["web: create"],
+        ),
+        (
+            "what another control plane made is no orphan of ours",
+            scene(vec![], vec![another_cluster]).orphans(Orphans::Delete),
+            &[],
+        ),
+        (
+            "what is foreign is never touched",
+            scene(vec![], vec![foreign("900", small())]).orphans(Orphans::Delete),
+            &[],
+        ),
+        (
+            "the provider shows an id twice: nothing is done to it",
+            scene(vec![known_web()], vec![runs("running"), runs("stopped")]),
+            &["web: waits on Observation"],
+        ),
+    ]);
+}
+
+#[test]
+fn pinned_guests() {
+    let taken = marked(guest("900", &web(), small()), |mark| mark.owner_uid = "uid-else".into());
+    let elsewhere = marked(guest("900", &web(), small()), |mark| mark.cluster = "cluster-2".into());
+    let template = Guest { is_template: true, ..foreign("900", small()) };
+    let other = Desired { provider_id: Some("900".into()), ..machine("other") };
+    check(vec![
+        ("an existing guest is adopted", scene(vec![pinned("900")], vec![foreign("900", small())]), &["web: adopt"]),
+        (
+            "an adopted guest is brought to what is desired after that",
+            scene(
+                vec![Desired { run: Some(Run::Stopped), ..pinned("900") }],
+                vec![foreign("900", with(small(), "cores", 1))],
+            ),
+            &["web: adopt, update, stop (cores)"],
+        ),
+        (
+            "a pinned guest that is not there is made under that id",
+            scene(vec![pinned("900")], vec![]),
+            &["web: create"],
+        ),
+        (
+            "a pinned guest that is not there is refused where the provider chooses ids",
+            Scene::new(&GPU, vec![Desired { provider_id: Some("p-9".into()), ..machine("web") }], vec![]),
+            &["web: refused spec.providerId"],
+        ),
+        (
+            "a pinned guest that cannot be seen is waited for",
+            scene(vec![pinned("900")], vec![]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "a guest of another object is refused",
+            scene(vec![pinned("900")], vec![taken]).orphans(Orphans::Ignore),
+            &["web: refused spec.providerId"],
+        ),
+        (
+            "a guest of another control plane is refused",
+            scene(vec![pinned("900")], vec![elsewhere]),
+            &["web: refused spec.providerId"],
+        ),
+        ("a template is refused", scene(vec![pinned("900")], vec![template]), &["web: refused spec.providerId"]),
+        (
+            "two that claim one guest are both refused",
+            scene(vec![pinned("900"), other.clone()], vec![foreign("900", small())]),
+            &["other: refused spec.providerId", "web: refused spec.providerId"],
+        ),
+        (
+            "two that claim one id are both refused even where nothing is there",
+            scene(vec![pinned("900"), other], vec![]),
+            &["other: refused spec.providerId", "web: refused spec.providerId"],
+        ),
+        (
+            "a machine that has a guest cannot be moved to another",
+            scene(vec![pinned("900")], vec![web_guest(), foreign("900", small())]),
+            &["web: refused spec.providerId"],
+        ),
+        (
+            "a deployer that cannot adopt refuses",
+            Scene::new(
+                limited(|capabilities| capabilities.adopts = false),
+                vec![pinned("900")],
+                vec![foreign("900", small())],
+            ),
+            &["web: refused spec.providerId"],
+        ),
+    ]);
+}
+
+#[test]
+fn configuration() {
+    let all = with(with(with(small(), "cores", 4), "memory", GIB), "tags", vec!["a"]);
+    let unreadable = Guest { config: Config::Unreadable("403".into()), ..web_guest() };
+    let unknown = |name| Guest {
+        config: Config::Read { known: small(), pending: Fields::default(), unknown: vec![name] },
+        ..web_guest()
+    };
+    let pending = Guest {
+        config: Config::Read {
+            known: with(small(), "hostname", "old"),
+            pending: fields([("hostname", "new".into())]),
+            unknown: vec![],
+        },
+        ..web_guest()
+    };
+    let renamed = with(small(), "hostname", "new");
+    let with_disk = |size: i64| with(small(), "disk", size);
+    let disk_guest = || Guest { config: Config::known(with_disk(20 * GIB)), ..web_guest() };
+    check(vec![
+        (
+            "all in-place changes are one update",
+            scene(vec![wants(all)], vec![web_guest()]),
+            &["web: update (cores, memory, tags)"],
+        ),
+        (
+            "nothing desired of a guest changes nothing of it",
+            scene(vec![wants(Fields::default())], vec![web_guest()]),
+            &[],
+        ),
+        (
+            "a change that needs a restart restarts what runs, config first",
+            scene(vec![wants(renamed.clone())], vec![web_guest()]),
+            &["web: update, stop, start (hostname)"],
+        ),
+        (
+            "a change that needs a restart does not start what is stopped",
+            scene(vec![wants(renamed.clone())], vec![runs("stopped")]),
+            &["web: update (hostname)"],
+        ),
+        (
+            "a change that needs a restart does not restart what may not run",
+            scene(vec![wants(renamed.clone())], vec![Guest { run: Reading::Unknown, ..web_guest() }]),
+            &["web: update (hostname)"],
+        ),
+        (
+            "what is to be stopped anyway is not restarted",
+            scene(vec![Desired { run: Some(Run::Stopped), ..wants(renamed.clone()) }], vec![web_guest()]),
+            &["web: update, stop (hostname)"],
+        ),
+        (
+            "what is to be started anyway is started once",
+            scene(vec![Desired { run: Some(Run::Running), ..wants(renamed.clone()) }], vec![runs("stopped")]),
+            &["web: update, start (hostname)"],
+        ),
+        (
+            "a pending value is not converged, and not written twice",
+            scene(vec![wants(renamed.clone())], vec![pending.clone()]),
+            &["web: stop, start"],
+        ),
+        (
+            "another value than the pending one is written",
+            scene(vec![wants(with(small(), "hostname", "newer"))], vec![pending]),
+            &["web: update, stop, start (hostname)"],
+        ),
+        (
+            "a provider that restarts by itself is not told to restart",
+            Scene::new(
+                limited(|capabilities| capabilities.update_restarts = true),
+                vec![wants(renamed)],
+                vec![web_guest()],
+            ),
+            &["web: update (hostname)"],
+        ),
+        (
+            "a disk grows by a step of its own",
+            scene(vec![wants(with(with_disk(30 * GIB), "cores", 4))], vec![disk_guest()]),
+            &["web: update, grow (cores, disk)"],
+        ),
+        (
+            "a disk does not shrink, and the rest goes on",
+            scene(vec![wants(with(with_disk(10 * GIB), "cores", 4))], vec![disk_guest()]),
+            &["web: update (cores)", "web: refused spec.disk"],
+        ),
+        (
+            "what the provider cannot change is refused, and the rest goes on",
+            scene(vec![wants(with(with(small(), "node", "b"), "cores", 4))], vec![web_guest()]),
+            &["web: update (cores)", "web: refused spec.node"],
+        ),
+        (
+            "a new image is a new guest, with all other changes in it",
+            scene(vec![wants(with(with(small(), "image", "debian-13"), "cores", 4))], vec![web_guest()]),
+            &["web: replace (cores, image)"],
+        ),
+        (
+            "what is protected is not replaced, and the rest goes on",
+            scene(
+                vec![Desired { protected: true, ..wants(with(with(small(), "image", "debian-13"), "cores", 4)) }],
+                vec![web_guest()],
+            ),
+            &["web: update (cores)", "web: waits on Policy"],
+        ),
+        (
+            "unreadable configuration is not written",
+            scene(vec![wants(with(small(), "cores", 4))], vec![unreadable.clone()]),
+            &["web: waits on Observation"],
+        ),
+        (
+            "unreadable configuration blocks config steps only",
+            scene(
+                vec![Desired { run: Some(Run::Running), ..wants(small()) }],
+                vec![Guest { run: Reading::Known("stopped".into()), ..unreadable.clone() }],
+            ),
+            &["web: start", "web: waits on Observation"],
+        ),
+        (
+            "unreadable configuration that nothing desires is no matter",
+            scene(vec![wants(Fields::default())], vec![unreadable]),
+            &[],
+        ),
+        (
+            "a field that could not be read is not written, others are",
+            scene(vec![wants(with(with(small(), "cores", 4), "memory", GIB))], vec![unknown("memory")]),
+            &["web: update (cores)", "web: waits on Observation"],
+        ),
+        (
+            "a field that could not be read and that nothing desires is no matter",
+            scene(vec![wants(small())], vec![unknown("tags")]),
+            &[],
+        ),
+        (
+            "a muted field is not corrected",
+            scene(vec![Desired { muted: vec!["cores".into()], ..wants(with(small(), "cores", 4)) }], vec![web_guest()]),
+            &[],
+        ),
+        (
+            "a locked guest is waited for",
+            scene(vec![wants(with(small(), "cores", 4))], vec![Guest { busy: Some("locked".into()), ..web_guest() }]),
+            &["web: waits on Provider"],
+        ),
+        (
+            "a locked guest that is as desired is no matter",
+            scene(vec![wants(small())], vec![Guest { busy: Some("locked".into()), ..web_guest() }]),
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn run_state() {
+    let wants_run = |run| Desired { run, ..known_web() };
+    let running = || vec![wants_run(Some(Run::Running))];
+    let stopped = || vec![wants_run(Some(Run::Stopped))];
+    check(vec![
+        ("what runs and should", scene(running(), vec![runs("running")]), &[]),
+        ("what is stopped and should be", scene(stopped(), vec![runs("stopped")]), &[]),
+        ("what is stopped and should run", scene(running(), vec![runs("stopped")]), &["web: start"]),
+        ("what runs and should not", scene(stopped(), vec![runs("running")]), &["web: stop"]),
+        ("an unmanaged run state is left alone", scene(vec![wants_run(None)], vec![runs("stopped")]), &[]),
+        ("any other word is not running", scene(running(), vec![runs("io-error")]), &["web: start"]),
+        ("any other word is not stopped", scene(stopped(), vec![runs("paused")]), &["web: stop"]),
+        ("what is on its way is waited for", scene(running(), vec![runs("starting")]), &["web: waits on Provider"]),
+        (
+            "a state that could not be read is not changed",
+            scene(running(), vec![Guest { run: Reading::Unknown, ..web_guest() }]),
+            &["web: waits on Observation"],
+        ),
+        (
+            "a deployer without run state refuses one",
+            Scene::new(limited(|capabilities| capabilities.has_run_state = false), running(), vec![web_guest()]),
+            &["web: refused spec.run"],
+        ),
+    ]);
+}
+
+#[test]
+fn impossible_desires_are_refused_by_their_field() {
+    let wants_field = |name, value: Value| scene(vec![Desired { fields: with(small(), name, value), ..web() }], vec![]);
+    check(vec![
+        ("no cores", wants_field("cores", 0.into()), &["web: refused spec.cores"]),
+        ("negative cores", wants_field("cores", (-1).into()), &["web: refused spec.cores"]),
+        ("more cores than there can be", wants_field("cores", 129.into()), &["web: refused spec.cores"]),
+        ("the most cores", wants_field("cores", 128.into()), &["web: create"]),
+        ("memory under the minimum", wants_field("memory", (15 * MIB).into()), &["web: refused spec.memory"]),
+        ("the least memory", wants_field("memory", (16 * MIB).into()), &["web: create"]),
+        ("a field that the deployer does not know", wants_field("gpu", 1.into()), &["web: refused spec.gpu"]),
+        (
+            "all that is wrong is said at once",
+            scene(vec![Desired { fields: with(with(small(), "cores", 0), "memory", 1), ..web() }], vec![]),
+            &["web: refused spec.cores", "web: refused spec.memory"],
+        ),
+        (
+            "a machine that is being deleted is deleted, however impossible",
+            scene(
+                vec![Desired { fields: with(small(), "cores", 0), deletion: Some(Deletion::Delete), ..known_web() }],
+                vec![web_guest()],
+            ),
+            &["web: delete"],
+        ),
+    ]);
+}
+
+#[test]
+fn removal() {
+    let deleted = |machine: Desired| Desired { deletion: Some(Deletion::Delete), ..machine };
+    let needs_web = |name: &str| Desired { depends_on: vec![target("web")], ..machine(name) };
+    let orphan = || guest("300", &machine("gone"), small());
+    check(vec![
+        (
+            "the guest of a deleted machine is deleted",
+            scene(vec![deleted(known_web())], vec![web_guest()]),
+            &["web: delete"],
+        ),
+        ("a guest that is gone already needs nothing", scene(vec![deleted(known_web())], vec![]), &[]),
+        (
+            "a guest that cannot be seen is waited for",
+            scene(vec![deleted(known_web())], vec![]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "a retained guest is released",
+            scene(vec![Desired { deletion: Some(Deletion::Retain), ..known_web() }], vec![web_guest()]),
+            &["web: release"],
+        ),
+        (
+            "a guest that was never adopted is not deleted",
+            scene(vec![deleted(pinned("900"))], vec![foreign("900", small())]),
+            &[],
+        ),
+        (
+            "a protected guest is not deleted",
+            scene(vec![Desired { protected: true, ..deleted(known_web()) }], vec![web_guest()]),
+            &["web: waits on Policy"],
+        ),
+        (
+            "what others depend on is not deleted",
+            scene(
+                vec![deleted(known_web()), needs_web("page")],
+                vec![web_guest(), guest("102", &machine("page"), small())],
+            ),
+            &["web: waits on Dependency"],
+        ),
+        (
+            "dependents are deleted first",
+            scene(
+                vec![deleted(known_web()), deleted(needs_web("page"))],
+                vec![web_guest(), guest("102", &machine("page"), small())],
+            ),
+            &["page: delete", "web: delete"],
+        ),
+        (
+            "a cycle of dependencies keeps nothing for ever",
+            scene(
+                vec![deleted(Desired { depends_on: vec![target("page")], ..known_web() }), deleted(needs_web("page"))],
+                vec![web_guest(), guest("102", &machine("page"), small())],
+            ),
+            &["page: delete", "web: delete"],
+        ),
+        ("an orphan is reported", scene(vec![], vec![orphan()]), &["300: waits on Policy"]),
+        (
+            "an orphan is deleted where policy says so",
+            scene(vec![], vec![orphan()]).orphans(Orphans::Delete),
+            &["300: delete"],
+        ),
+        ("orphans are not looked for in a part", scene(vec![], vec![orphan()]).orphans(Orphans::Ignore), &[]),
+        (
+            "an orphan that is busy is waited for",
+            scene(vec![], vec![Guest { busy: Some("locked".into()), ..orphan() }]).orphans(Orphans::Delete),
+            &["300: waits on Provider"],
+        ),
+        (
+            "creates come before deletes",
+            scene(vec![web()], vec![orphan()]).orphans(Orphans::Delete),
+            &["web: create", "300: delete"],
+        ),
+        (
+            "of two guests the one on record stays",
+            scene(vec![recorded(web(), "102")], vec![web_guest(), guest("102", &web(), small())])
+                .orphans(Orphans::Delete),
+            &["101: delete"],
+        ),
+        (
+            "of two guests the one made from just this stays: a replacement was under way",
+            scene(
+                vec![known_web()],
+                vec![
+                    web_guest(),
+                    marked(guest("102", &web(), small()), |mark| {
+                        mark.spec_digest = Some(web().spec_digest(&key()).into())
+                    }),
+                ],
+            )
+            .orphans(Orphans::Delete),
+            &["101: delete"],
+        ),
+        (
+            "of two guests without a record the first stays, as people count",
+            scene(vec![web()], vec![guest("99", &web(), small()), web_guest()]).orphans(Orphans::Delete),
+            &["101: delete"],
+        ),
+    ]);
+}
+
+#[test]
+fn order() {
+    let machines = ["web-101", "web-9", "db"].map(|name| Desired { fields: small(), ..machine(name) });
+    let numbered = [("c", "9"), ("a", "101"), ("b", "30")]
+        .map(|(name, id)| Desired { provider_id: Some(id.into()), ..machine(name) });
+    let mut mixed = numbered.to_vec();
+    mixed.extend(machines.clone());
+    let chain = |name: &str, on: &str| Desired { depends_on: vec![target(on)], ..machine(name) };
+    check(vec![
+        (
+            "names are ordered as people count",
+            scene(machines.to_vec(), vec![]),
+            &["db: create", "web-9: create", "web-101: create"],
+        ),
+        (
+            "pinned guests are ordered by number",
+            scene(numbered.to_vec(), vec![]),
+            &["c: create", "b: create", "a: create"],
+        ),
+        (
+            "pinned guests come before those without a number",
+            scene(mixed, vec![]),
+            &["c: create", "b: create", "a: create", "db: create", "web-9: create", "web-101: create"],
+        ),
+        (
+            "what is depended on comes first",
+            scene(vec![chain("a", "b"), chain("b", "c"), machine("c")], vec![]),
+            &["c: create", "b: create", "a: create"],
+        ),
+        (
+            "what is depended on and as desired does not matter",
+            scene(vec![chain("a", "web"), known_web()], vec![web_guest()]),
+            &["a: create"],
+        ),
+        (
+            "what depends on something that is being deleted waits",
+            scene(
+                vec![chain("a", "web"), Desired { deletion: Some(Deletion::Delete), ..known_web() }],
+                vec![web_guest()],
+            ),
+            &["a: waits on Dependency", "web: waits on Dependency"],
+        ),
+        ("what depends on itself is refused", scene(vec![chain("a", "a")], vec![]), &["a: refused spec.dependsOn"]),
+        (
+            "what depends on a cycle waits, and what does not goes on",
+            scene(vec![chain("a", "b"), chain("b", "a"), chain("c", "a"), machine("d")], vec![]),
+            &["d: create", "c: waits on Dependency", "a: refused spec.dependsOn", "b: refused spec.dependsOn"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_step_says_why() {
+    let drifted = Guest { config: Config::known(with(with(small(), "cores", 1), "memory", 1024 * MIB)), ..web_guest() };
+    let described = |machine: Desired| Desired { fields: with(machine.fields.clone(), "description", "x"), ..machine };
+    let digest_on_mark = |digest: String| marked(drifted.clone(), |mark| mark.spec_digest = Some(digest.into()));
+    let rows = [
+        (
+            "drift: the desire is as it was carried out",
+            recorded(described(web()), "101"),
+            drifted.clone(),
+            Origin::Drift,
+            "spec drift: cores 1->2, description, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the desire changed since",
+            described(known_web()),
+            drifted.clone(),
+            Origin::Desired,
+            "spec changed: cores 1->2, description, memory 1024MiB->2048MiB",
+        ),
+        (
+            "ours by mark, and nothing says what it was made from",
+            web(),
+            drifted.clone(),
+            Origin::Unrecorded,
+            "spec unrecorded: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the mark says what it was made from where no record does",
+            web(),
+            digest_on_mark(web().spec_digest(&key())),
+            Origin::Drift,
+            "spec drift: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the record counts more than the mark",
+            known_web(),
+            digest_on_mark("sha256:old".to_owned()),
+            Origin::Drift,
+            "spec drift: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "a run state is quoted as the provider says it",
+            Desired { run: Some(Run::Running), ..known_web() },
+            runs("Hibernated"),
+            Origin::Drift,
+            "run \"Hibernated\"->running",
+        ),
+    ];
+    for (name, desired, guest, origin, reason) in rows {
+        let change_set = scene(vec![desired], vec![guest]).plan();
+        let step = &change_set.steps[0];
+        assert_eq!((step.origin, &*step.reason), (origin, reason), "{name}");
+    }
+    let missing = scene(vec![known_web()], vec![]).plan();
+    assert_eq!((missing.steps[0].origin, &*missing.steps[0].reason), (Origin::Drift, "missing (was 101)"));
+}
+
+#[test]
+fn a_change_carries_the_old_and_the_new_spec_digest() {
+    let before = known_web();
+    let after = wants(with(small(), "cores", 4));
+    let step = scene(vec![after.clone()], vec![web_guest()]).plan().steps.remove(0);
+    assert_eq!(step.old_spec_digest.as_deref(), before.record.spec_digest.as_deref());
+    assert_eq!(step.new_spec_digest, Some(after.spec_digest(&key())));
+    let deleted = Desired { deletion: Some(Deletion::Delete), ..known_web() };
+    let step = scene(vec![deleted], vec![web_guest()]).plan().steps.remove(0);
+    assert_eq!((step.old_spec_digest, step.new_spec_digest), (Some(before.spec_digest(&key())), None));
+}
+
+#[test]
+fn counts() {
+    let desired = vec![
+        machine("new"),
+        wants(with(small(), "cores", 4)),
+        Desired { fields: small(), ..machine("fine") },
+        Desired { deletion: Some(Deletion::Delete), ..machine("old") },
+        Desired { create: Create::Never, ..machine("never") },
+        Desired { fields: with(small(), "cores", 0), ..machine("none") },
+    ];
+    let guests = vec![web_guest(), guest("102", &machine("fine"), small()), guest("103", &machine("old"), small())];
+    let change_set = scene(desired, guests).plan();
+    let counts = change_set.counts;
+    assert_eq!((counts.creates, counts.updates, counts.deletes), (1, 1, 1));
+    assert_eq!((counts.unchanged, counts.waiting, counts.refused), (1, 1, 1));
+    assert!(change_set.has_changes());
+    assert_eq!(change_set.actionable().len(), 3);
+    let unchanged = scene(vec![known_web()], vec![web_guest()]).plan();
+    assert!(!unchanged.has_changes());
+}
+
+#[test]
+fn one_line_names_the_object_the_verb_and_the_fields() {
+    let pod = Desired { fields: fields([("gpu_count", 2.into()), ("image", "vllm:2".into())]), ..machine("inference") };
+    let observed = fields([("gpu_count", 2.into()), ("image", "vllm:1".into())]);
+    let change_set = Scene::new(&GPU, vec![pod.clone()], vec![guest("p-1", &pod, observed)]).plan();
+    assert_eq!(change_set.lines(), ["inference: update (image)"]);
+}
+
+#[test]
+fn costs() {
+    let priced = |machine: Desired, price: &str| Desired { hourly_price: Some(price.parse().unwrap()), ..machine };
+    let costs = |guest: Guest, price: &str| Guest { hourly_price: Some(price.parse().unwrap()), ..guest };
+    let bigger = || wants(with(small(), "cores", 4));
+    for (name, scene, expected) in [
+        ("a create costs its price", scene(vec![priced(web(), "0.5")], vec![]), Some("0.50")),
+        (
+            "an update costs the difference",
+            scene(vec![priced(bigger(), "0.7")], vec![costs(web_guest(), "0.5")]),
+            Some("0.20"),
+        ),
+        ("a smaller one saves", scene(vec![priced(bigger(), "0.2")], vec![costs(web_guest(), "0.5")]), Some("-0.30")),
+        ("an unknown price is not nothing", scene(vec![bigger()], vec![costs(web_guest(), "0.5")]), None),
+        (
+            "a delete saves what it costs",
+            scene(vec![Desired { deletion: Some(Deletion::Delete), ..known_web() }], vec![costs(web_guest(), "0.5")]),
+            Some("-0.50"),
+        ),
+        (
+            "an update and a start cost the difference once",
+            scene(
+                vec![priced(Desired { run: Some(Run::Running), ..bigger() }, "0.7")],
+                vec![costs(runs("stopped"), "0.1")],
+            ),
+            Some("0.60"),
+        ),
+        (
+            "what is made stopped costs nothing that is known",
+            scene(vec![priced(Desired { run: Some(Run::Stopped), ..web() }, "0.7")], vec![]),
+            None,
+        ),
+    ] {
+        let expected = expected.map(|text| text.parse::<Price>().unwrap());
+        assert_eq!(scene.plan().hourly_cost_delta(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_digest_names_exactly_what_will_be_done() {
+    let wants_cores = |cores: i64| wants(with(small(), "cores", cores));
+    let digest = |desired: Desired, guest: Guest| scene(vec![desired], vec![guest]).plan().steps[0].digest.clone();
+    let base = digest(wants_cores(4), web_guest());
+    let secret = |text: &str| wants(with(small(), "env", [("TOKEN", Value::secret(text))]));
+    for (name, other, same) in [
+        ("the same again", digest(wants_cores(4), web_guest()), true),
+        ("another value", digest(wants_cores(5), web_guest()), false),
+        (
+            "reality moved",
+            digest(wants_cores(4), Guest { config: Config::known(with(small(), "cores", 3)), ..web_guest() }),
+            false,
+        ),
+        (
+            "another field as well",
+            digest(wants(with(with(small(), "cores", 4), "tags", vec!["a"])), web_guest()),
+            false,
+        ),
+        ("another guest", digest(recorded(wants_cores(4), "102"), Guest { id: "102".into(), ..web_guest() }), false),
+        (
+            "another object of the same name",
+            digest(
+                Desired { uid: "uid-2".into(), ..wants_cores(4) },
+                marked(web_guest(), |mark| mark.owner_uid = "uid-2".into()),
+            ),
+            false,
+        ),
+        (
+            "reality moved elsewhere",
+            digest(wants_cores(4), Guest { config: Config::known(with(small(), "tags", vec!["x"])), ..web_guest() }),
+            true,
+        ),
+        (
+            "the guest now holds data, which an update does not touch",
+            digest(wants_cores(4), Guest { holds_data: Reading::Known(true), ..web_guest() }),
+            true,
+        ),
+    ] {
+        assert_eq!(other == base, same, "{name}");
+    }
+    assert_ne!(digest(secret("one"), web_guest()), digest(secret("two"), web_guest()), "a secret counts, unseen");
+}
+
+#[test]
+fn an_approval_of_a_replacement_does_not_cover_data_that_appeared_since() {
+    let desired = || wants(with(small(), "image", "debian-13"));
+    let before = scene(vec![desired()], vec![web_guest()]).plan();
+    let after = scene(vec![desired()], vec![Guest { holds_data: Reading::Known(true), ..web_guest() }]).plan();
+    assert_eq!((before.steps[0].class, after.steps[0].class), (Class::Disruptive, Class::Destructive));
+    assert_ne!(before.steps[0].digest, after.steps[0].digest);
+}
+
+#[test]
+fn steps_of_a_guest_follow_each_other_and_those_it_depends_on() {
+    let db = Desired { run: Some(Run::Stopped), provider_id: Some("900".into()), ..machine("db") };
+    let web = Desired { depends_on: vec![target("db")], ..machine("web") };
+    let change_set = scene(vec![web, db], vec![foreign("900", small())]).plan();
+    let steps: Vec<(&str, Vec<&str>)> =
+        change_set.steps.iter().map(|step| (&*step.id, step.depends_on.iter().map(String::as_str).collect())).collect();
+    assert_eq!(
+        steps,
+        [("shop/db/adopt", vec![]), ("shop/db/stop", vec!["shop/db/adopt"]), ("shop/web/create", vec!["shop/db/stop"]),]
+    );
+}
+
+#[test]
+fn a_replacement_is_made_first_where_the_deployer_allows() {
+    let bigger = |machine: Desired| Desired { fields: fields([("gpu_count", 2.into())]), ..machine };
+    let pod = guest("p-1", &machine("web"), fields([("gpu_count", 1.into())]));
+    let step = |scene: Scene| scene.plan().steps.remove(0);
+    assert!(step(Scene::new(&GPU, vec![bigger(machine("web"))], vec![pod.clone()])).create_first);
+    let pinned = Desired { provider_id: Some("p-1".into()), ..bigger(machine("web")) };
+    assert!(!step(Scene::new(&GPU, vec![pinned], vec![pod])).create_first, "two guests cannot have one id");
+    let image = wants(with(small(), "image", "debian-13"));
+    assert!(!step(scene(vec![image], vec![web_guest()])).create_first, "this deployer cannot");
+}
+
+#[test]
+fn a_guest_without_an_owner_is_named_by_its_id() {
+    let change_set = scene(vec![], vec![guest("300", &machine("gone"), small())]).orphans(Orphans::Delete).plan();
+    let step = &change_set.steps[0];
+    assert_eq!(step.target, Target { namespace: String::new(), name: "300".into(), kind: "Guest".into() });
+    assert_eq!((&*step.id, step.action), ("guest/300/delete", Action::Delete));
+}
