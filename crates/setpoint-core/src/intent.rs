@@ -1,8 +1,10 @@
 //! What became of a call whose answer was lost.
 //!
 //! A call is written down before it is made, so a crash leaves an intent behind. What happened then is judged only by
-//! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. Where the
-//! observation proves nothing either, the outcome is unknown, and whoever planned it waits rather than do it twice.
+//! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. So an intent
+//! stays on record until an observation shows its outcome, even where the call was answered: a provider may list a new
+//! guest only later, and without the intent that guest would look gone and be made again. Where the observation proves
+//! nothing either, the outcome is unknown, and what could be done twice waits.
 
 use std::fmt;
 
@@ -45,9 +47,9 @@ impl fmt::Display for Outcome {
 /// What the calls that were begun for an object leave to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
-    /// All outcomes are known. The guest is this one, as far as the calls say; what is surplus is to go.
+    /// Nothing can be done twice by going on. The guest is this one, as far as the calls say; what is surplus is to go.
     Proceed { provider_id: Option<Box<str>>, surplus: Vec<Box<str>> },
-    /// An outcome is not known, so nothing is done for the object.
+    /// A call may have made a guest that does not show, or nothing was observed since: nothing is done for the object.
     Wait { action: Action, reason: String },
 }
 
@@ -101,6 +103,11 @@ impl<'a> Evidence<'a> {
         mark.is_some_and(|mark| *mark.cluster == *self.cluster && mark.intent.as_ref() == Some(&intent.id))
     }
 
+    /// Whether nothing was observed since the call.
+    fn is_before(&self, intent: &Intent) -> bool {
+        self.observed_at < intent.started_at
+    }
+
     /// What follows from not seeing a guest, unless it was made only now.
     fn absence(&self, proven: Outcome) -> Outcome {
         match self.completeness {
@@ -122,7 +129,7 @@ impl<'a> Evidence<'a> {
 
 /// What became of one call that was begun for an object.
 pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
-    if evidence.observed_at < intent.started_at {
+    if evidence.is_before(intent) {
         return unknown("nothing was observed since the call".to_owned());
     }
     match intent.action {
@@ -142,7 +149,7 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
     }
 }
 
-/// The first call on record whose outcome is still not known, and why it is not.
+/// The first call on record that is to be waited for, and why.
 pub fn unsettled(desired: &Desired, input: &Input<'_>) -> Option<(Action, String)> {
     if desired.record.intents.is_empty() {
         return None;
@@ -161,7 +168,11 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     let mut surplus = Vec::new();
     for intent in intents {
         match (intent.action, recover(intent, desired, evidence)) {
-            (action, Outcome::Unknown { reason }) => return Settled::Wait { action, reason },
+            (action, Outcome::Unknown { reason }) if makes_a_guest(action) || evidence.is_before(intent) => {
+                return Settled::Wait { action, reason };
+            }
+            // To do it again would do no harm, and what could not be read is not written anyway.
+            (_, Outcome::Unknown { .. }) => {}
             (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
                 provider_id.take_if(|id| *id == gone);
             }
@@ -177,6 +188,10 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     sort_naturally(&mut surplus);
     surplus.dedup();
     Settled::Proceed { provider_id, surplus }
+}
+
+fn makes_a_guest(action: Action) -> bool {
+    matches!(action, Action::Create | Action::Replace)
 }
 
 fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {

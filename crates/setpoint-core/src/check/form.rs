@@ -131,7 +131,7 @@ fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
                     faults.step(Rule::DependencyIgnored, first, &last.id);
                 }
                 (true, Some(own), Some(its))
-                    if is_removed(other)
+                    if its.action == Action::Delete
                         && !its.depends_on.contains(&own.id)
                         && !reaches(scene, other, &desired.target) =>
                 {

@@ -47,7 +47,12 @@ fn unmet<'a>(scene: &Scene<'a>, desired: &'a Desired) -> Option<String> {
         }
     }
     match claim {
-        Claim::Guest(guest) => unmet_by(scene, desired, guest),
+        Claim::Guest(guest) if desired.provider_id.is_some() => unmet_by(scene, desired, guest),
+        // Of several, one that is as desired will do.
+        Claim::Guest(_) => {
+            let mut unmet = scene.marked(&desired.uid).iter().map(|guest| unmet_by(scene, desired, guest));
+            unmet.try_fold(None, |_, why| why.map(Some)).flatten()
+        }
         Claim::Id(_) | Claim::Nothing => Some("it has no guest".to_owned()),
     }
 }

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use setpoint_api::step::{Action, Step, Target};
 
-use super::scene::{Claim, GUEST, Scene};
+use super::scene::{GUEST, Scene};
 use super::{Faults, Rule};
 use crate::desired::{Create, Deletion, Desired, Run};
 use crate::observation::{Guest, Reading};
@@ -170,15 +170,12 @@ fn has_open_creation(scene: &Scene<'_>, desired: &Desired) -> bool {
 }
 
 /// The guest must end in the state that is desired, and must not be pushed while it moves or cannot be seen.
-fn run_state<'a>(scene: &Scene<'a>, desired: &'a Desired, faults: &mut Faults) {
+fn run_state(scene: &Scene<'_>, desired: &Desired, faults: &mut Faults) {
     let stop = scene.step_of(&desired.target, Action::Stop);
     let start = scene.step_of(&desired.target, Action::Start);
     let Some(step) = start.or(stop) else { return };
     let ends = if start.is_some() { Run::Running } else { Run::Stopped };
-    let guest = match scene.claim(desired) {
-        Claim::Guest(guest) => Some(guest),
-        Claim::Id(_) | Claim::Nothing => None,
-    };
+    let guest = scene.guest_of(step);
     if guest.is_some_and(|guest| scene.is_passing(guest)) {
         faults.step(Rule::RunPassing, step, "");
     }

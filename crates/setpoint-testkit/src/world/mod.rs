@@ -107,7 +107,7 @@ impl World {
             sight: Sight::default(),
             price: None,
             calls: 0,
-            next_id: 100,
+            next_id: 1000,
         }
     }
 

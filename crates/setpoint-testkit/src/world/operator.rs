@@ -1,7 +1,7 @@
 //! Carries out change sets in a model world and keeps the records, in the way of a controller.
 //!
-//! An intent is written down before each call. A call that was refused is forgotten again; one whose answer is lost
-//! stays on record until an observation tells what became of it. What depends on a step that failed is not tried.
+//! An intent is written down before each call. A call that was refused is forgotten again; any other stays on record
+//! until an observation tells what became of it. What depends on a step that failed is not tried.
 
 use std::collections::BTreeSet;
 
@@ -85,15 +85,14 @@ impl Operator {
         self.desired[at].record.intents.push(intent.clone());
         let done = self.act(world, step, &self.desired[at], &intent);
         let record = &mut self.desired[at].record;
-        if done != Err(Failure::Unknown) {
+        if let Err(Failure::Refused(_)) = &done {
             record.intents.retain(|other| other.id != intent.id);
         }
         let id = done?;
         let spec_digest = step.new_spec_digest.as_deref().map(Into::into);
         match step.action {
-            Action::Delete | Action::Release => *record = Record::default(),
-            Action::Start | Action::Stop | Action::Grow => record.provider_id = Some(id),
-            Action::Adopt => record.provider_id = Some(id),
+            Action::Delete | Action::Release => (record.provider_id, record.spec_digest) = (None, None),
+            Action::Start | Action::Stop | Action::Grow | Action::Adopt => record.provider_id = Some(id),
             Action::Create | Action::Replace | Action::Update => {
                 (record.provider_id, record.spec_digest) = (Some(id), spec_digest);
             }

@@ -186,6 +186,8 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
     let (instance, record, pin) = match object.situation {
         Situation::New => (None, Record::default(), false),
         Situation::Made => (Some(made), record, false),
+        // Where surplus stays, two guests would stay two.
+        Situation::Duplicated if operator.policy.orphans != Orphans::Delete => (Some(made), record, false),
         Situation::Drifted => (Some(differing()), record, false),
         Situation::Outdated => {
             let old = Some("sha256:earlier".into());
