@@ -8,12 +8,18 @@
 //! | [`condition`], [`price`] | words that several kinds use |
 //! | [`crds`] | the CustomResourceDefinitions of all kinds |
 //! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
+//! | [`documents`] | what a document says that its kind does not know |
+//! | [`protection`] | the mark on what must not be removed |
 //! | [`field`], [`names`], [`labels`], [`quantity`] | exact words for what is wrong with a field |
+
+#![expect(clippy::duplicated_attributes, reason = "two columns of a kind may be of the same type")]
+#![expect(unreachable_pub, reason = "KubeSchema copies the public types it is derived for into function bodies")]
 
 pub mod app;
 pub mod change_set;
 pub mod condition;
 pub mod crds;
+pub mod documents;
 pub mod environment;
 pub mod field;
 pub mod interpolation;
@@ -22,9 +28,11 @@ pub mod machine;
 pub mod names;
 pub mod planspec;
 pub mod price;
+pub mod protection;
 pub mod quantity;
 pub mod review;
 pub mod revision;
+mod rules;
 pub mod step;
 pub mod traffic_split;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use setpoint_api::machine::{DriftedField, MAX_DRIFT};
 use setpoint_api::step::{FieldChange, Origin};
 
 use crate::desired::Desired;
@@ -16,53 +16,40 @@ use crate::observation::{Config, Guest, Reading};
 /// The field under which a drift of the run state is kept.
 pub const RUN: &str = "run";
 
-/// One field that is not as it was left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Drift {
-    /// The field, such as `memory` or `env.MODEL`.
-    pub field: String,
-    /// What it should be, as a person reads it; absent where nothing should be there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub desired: Option<String>,
-    /// What it is; absent where nothing is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed: Option<String>,
-    /// Since when it differs, whatever it was in the meantime.
-    pub since: Timestamp,
-    /// Whether it is left as it is and raises no alarm.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub muted: bool,
-}
+/// A drifted field as a sentence.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a>(pub &'a DriftedField);
 
-impl fmt::Display for Drift {
+impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DriftedField { field, desired, observed, since, muted } = self.0;
         let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
-        write!(f, "{} is {}, not {}", self.field, shown(&self.observed), shown(&self.desired))?;
-        write!(f, ", since {}{}", self.since, if self.muted { " (muted)" } else { "" })
+        write!(f, "{field} is {}, not {}", shown(observed), shown(desired))?;
+        write!(f, ", since {since}{}", if *muted { " (muted)" } else { "" })
     }
 }
 
-/// The drift of a guest after a look at it.
+/// The drift of a guest after a look at it, sorted by field. It is since when a field differs, whatever its value was in
+/// the meantime.
 ///
 /// `differences` are all that the look showed; they are drift if `origin` says that reality changed and not the desire.
 /// After a change of the desire, what drifted before and still differs goes on drifting; the rest is yet to be done.
 pub fn track(
-    previous: &[Drift],
+    previous: &[DriftedField],
     differences: &[FieldChange],
     origin: Origin,
     guest: &Guest,
     desired: &Desired,
     now: Timestamp,
-) -> Vec<Drift> {
-    let earlier: BTreeMap<&str, &Drift> = previous.iter().map(|drift| (drift.field.as_str(), drift)).collect();
+) -> Vec<DriftedField> {
+    let earlier: BTreeMap<&str, &DriftedField> = previous.iter().map(|drift| (drift.field.as_str(), drift)).collect();
     let seen = differences.iter().filter(|change| !is_unknown(guest, &change.field)).filter_map(|change| {
         let since = match earlier.get(change.field.as_str()) {
             Some(drift) => drift.since,
             None if origin == Origin::Drift => now,
             None => return None,
         };
-        Some(Drift {
+        Some(DriftedField {
             field: change.field.clone(),
             desired: change.to.clone(),
             observed: change.from.clone(),
@@ -71,14 +58,14 @@ pub fn track(
         })
     });
     let unseen = earlier.values().filter(|drift| is_unknown(guest, &drift.field) && is_managed(desired, &drift.field));
-    let kept = unseen.map(|drift| Drift { muted: desired.mutes(&drift.field), ..(*drift).clone() });
-    let all: BTreeMap<String, Drift> = seen.chain(kept).map(|drift| (drift.field.clone(), drift)).collect();
-    all.into_values().collect()
+    let kept = unseen.map(|drift| DriftedField { muted: desired.mutes(&drift.field), ..(*drift).clone() });
+    let all: BTreeMap<String, DriftedField> = seen.chain(kept).map(|drift| (drift.field.clone(), drift)).collect();
+    all.into_values().take(MAX_DRIFT).collect()
 }
 
 /// How much a guest drifts, in one line.
 #[derive(Debug, Clone, Copy)]
-pub struct Summary<'a>(pub &'a [Drift]);
+pub struct Summary<'a>(pub &'a [DriftedField]);
 
 impl Summary<'_> {
     /// Since when something that is not muted differs.
@@ -86,7 +73,7 @@ impl Summary<'_> {
         self.heard().map(|drift| drift.since).min()
     }
 
-    fn heard(&self) -> impl Iterator<Item = &Drift> {
+    fn heard(&self) -> impl Iterator<Item = &DriftedField> {
         self.0.iter().filter(|drift| !drift.muted)
     }
 }

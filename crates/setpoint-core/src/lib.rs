@@ -22,6 +22,7 @@
 pub mod check;
 pub mod classify;
 pub mod conditions;
+mod cycles;
 pub mod desired;
 pub mod diff;
 pub mod digest;

@@ -1,5 +1,6 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
+mod crds;
 mod data_dir;
 mod kubeconfig;
 mod logging;
@@ -21,11 +22,14 @@ struct Arguments {
 enum Command {
     /// Run the control plane in this process
     Up(up::Up),
+    /// Print the CustomResourceDefinitions of Setpoint's kinds
+    Crds(crds::Crds),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
+        Command::Crds(crds) => crds.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

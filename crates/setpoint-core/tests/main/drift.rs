@@ -1,9 +1,10 @@
 //! What counts as drift, since when, and whether anybody hears of it.
 
 use jiff::Timestamp;
+use setpoint_api::machine::DriftedField;
 use setpoint_api::step::{Effect, FieldChange, Origin};
 use setpoint_core::desired::{Desired, Run};
-use setpoint_core::drift::{Drift, Summary, track};
+use setpoint_core::drift::{Summary, Told, track};
 use setpoint_core::observation::{Config, Guest, Reading};
 use setpoint_core::value::Fields;
 
@@ -20,13 +21,19 @@ fn differs(field: &str, from: &str, to: &str) -> FieldChange {
     FieldChange { field: field.into(), from: Some(from.into()), to: Some(to.into()), effect: Effect::InPlace }
 }
 
-fn drift(field: &str, observed: &str, desired: &str, since: &str) -> Drift {
+fn drift(field: &str, observed: &str, desired: &str, since: &str) -> DriftedField {
     let shown = |text: &str| Some(text.to_owned());
-    Drift { field: field.into(), desired: shown(desired), observed: shown(observed), since: time(since), muted: false }
+    DriftedField {
+        field: field.into(),
+        desired: shown(desired),
+        observed: shown(observed),
+        since: time(since),
+        muted: false,
+    }
 }
 
-fn muted(drift: Drift) -> Drift {
-    Drift { muted: true, ..drift }
+fn muted(drift: DriftedField) -> DriftedField {
+    DriftedField { muted: true, ..drift }
 }
 
 fn blind(fields: &[&'static str]) -> Config {
@@ -35,13 +42,13 @@ fn blind(fields: &[&'static str]) -> Config {
 
 struct Row {
     name: &'static str,
-    previous: Vec<Drift>,
+    previous: Vec<DriftedField>,
     differences: Vec<FieldChange>,
     origin: Origin,
     desired: Desired,
     config: Config,
     run: Reading<Box<str>>,
-    expected: Vec<Drift>,
+    expected: Vec<DriftedField>,
     summary: &'static str,
 }
 
@@ -200,7 +207,7 @@ fn drift_is_kept_from_look_to_look() {
         assert_eq!(actual, expected, "{name}");
         assert_eq!(Summary(&actual).to_string(), summary, "{name}");
         let json = serde_json::to_string(&actual).expect("drift is JSON");
-        assert_eq!(serde_json::from_str::<Vec<Drift>>(&json).expect("it was drift"), actual, "{name}");
+        assert_eq!(serde_json::from_str::<Vec<DriftedField>>(&json).expect("it was drift"), actual, "{name}");
         let again = track(&actual, &differences, origin, &seen, &desired, now());
         assert_eq!(again, actual, "{name}: a second look at the same changes nothing");
     }
@@ -208,9 +215,8 @@ fn drift_is_kept_from_look_to_look() {
 
 #[test]
 fn drift_reads_as_a_sentence() {
-    assert_eq!(drift("cores", "4", "2", EARLIER).to_string(), "cores is 4, not 2, since 2026-11-15T11:00:00Z");
-    assert_eq!(
-        Drift { observed: None, ..muted(drift("env.MODEL", "", "llama", EARLIER)) }.to_string(),
-        "env.MODEL is (absent), not llama, since 2026-11-15T11:00:00Z (muted)"
-    );
+    let cores = drift("cores", "4", "2", EARLIER);
+    assert_eq!(Told(&cores).to_string(), "cores is 4, not 2, since 2026-11-15T11:00:00Z");
+    let model = DriftedField { observed: None, ..muted(drift("env.MODEL", "", "llama", EARLIER)) };
+    assert_eq!(Told(&model).to_string(), "env.MODEL is (absent), not llama, since 2026-11-15T11:00:00Z (muted)");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
 
 mod crash;
+mod crds;
 mod fuzz;
 mod kube_rs;
 mod kubectl;

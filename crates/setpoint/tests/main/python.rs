@@ -10,7 +10,7 @@ use crate::SETPOINT;
 
 #[tokio::test]
 async fn the_python_client_lists_watches_patches_and_deletes() -> Result<()> {
-    let python = python()?;
+    let python = python_with("kubernetes")?;
     let server = Server::start(SETPOINT).await?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/python/client.py");
     let output = Command::new(python).arg(script).arg(server.kubeconfig_path()).output()?;
@@ -19,14 +19,14 @@ async fn the_python_client_lists_watches_patches_and_deletes() -> Result<()> {
     Ok(())
 }
 
-/// A Python that has the client.
-fn python() -> Result<String> {
+/// A Python that has a module.
+pub(crate) fn python_with(module: &str) -> Result<String> {
     let given = std::env::var("SETPOINT_PYTHON").ok();
     for python in given.into_iter().chain(["python3".to_owned()]) {
-        let import = Command::new(&python).args(["-c", "import kubernetes"]).output();
+        let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
         if import.context("no Python")?.status.success() {
             return Ok(python);
         }
     }
-    bail!("no Python with the package `kubernetes`: run ./test, or name one in SETPOINT_PYTHON")
+    bail!("no Python with the module `{module}`: run ./test, or name one in SETPOINT_PYTHON")
 }

@@ -1,0 +1,145 @@
+//! What a goal's status says after it was resolved.
+
+use jiff::Timestamp;
+use serde_json::json;
+use setpoint_api::condition::{Condition, ConditionStatus};
+use setpoint_api::planspec::{GoalPhase, GoalStatus, Plan};
+use setpoint_core::resolve::{Resolution, goal_status};
+
+use super::{goal, plan, resolved, superseding, version};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a time near 1970")
+}
+
+/// A status in words: phase, active plan, generation, and each condition with its reason and since when.
+fn said(status: &GoalStatus) -> String {
+    let condition = |condition: &Condition| {
+        let since = condition.last_transition_time.map(|time| time.as_second());
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        format!("{}={:?}/{reason}@{}", condition.type_, condition.status, since.unwrap_or_default())
+    };
+    let active = status.active_plan_ref.as_ref().map(ToString::to_string);
+    let conditions: Vec<String> = status.conditions.iter().map(condition).collect();
+    let phase = status.phase.map(|phase| format!("{phase:?}"));
+    format!(
+        "{} {} g{} {}",
+        phase.unwrap_or_default(),
+        active.unwrap_or("-".to_owned()),
+        status.observed_generation.unwrap_or_default(),
+        conditions.join(" ")
+    )
+}
+
+/// What is told, the status before, the goal's generation, what was resolved, and the status after in words.
+type Row<'r> = (&'r str, Option<GoalStatus>, i64, &'r Resolution, Option<&'r str>);
+
+#[test]
+fn statuses_say_what_was_resolved() {
+    let found = resolved(&goal(json!({})), &[version("a", "s", "1")]);
+    let none = resolved(&goal(json!({})), &[]);
+    let other = resolved(&goal(json!({})), &[version("b", "s", "1")]);
+    let circle = resolved(&goal(json!({})), &[superseding("a", "s", "1", &["a"])]);
+    let ready = goal_status(None, Some(1), &found, at(1)).expect("a first status");
+    let pending = goal_status(None, Some(1), &none, at(1)).expect("a first status");
+    let unsound = goal_status(None, Some(1), &circle, at(1)).expect("a first status");
+    let in_phase = |phase| Some(GoalStatus { phase: Some(phase), ..ready.clone() });
+    let rows: Vec<Row<'_>> = vec![
+        ("a plan is found", None, 1, &found, Some("Ready shop/a g1 PlanResolved=True/PlanFound@9")),
+        ("no plan is found", None, 1, &none, Some("Pending - g1 PlanResolved=False/NoPlanFound@9")),
+        ("the same result writes nothing", Some(ready.clone()), 1, &found, None),
+        ("the same lack writes nothing", Some(pending.clone()), 1, &none, None),
+        (
+            "a plan comes, and the transition time moves",
+            Some(pending),
+            1,
+            &found,
+            Some("Ready shop/a g1 PlanResolved=True/PlanFound@9"),
+        ),
+        (
+            "another plan comes, and it does not",
+            Some(ready.clone()),
+            1,
+            &other,
+            Some("Ready shop/b g1 PlanResolved=True/PlanFound@1"),
+        ),
+        (
+            "a stale active plan is not kept when nothing matches",
+            Some(ready.clone()),
+            1,
+            &none,
+            Some("Pending - g1 PlanResolved=False/NoPlanFound@9"),
+        ),
+        (
+            "another generation is noted, and the transition time stays",
+            Some(ready.clone()),
+            2,
+            &found,
+            Some("Ready shop/a g2 PlanResolved=True/PlanFound@1"),
+        ),
+        ("a goal that succeeded is not reset", in_phase(GoalPhase::Succeeded), 2, &none, None),
+        ("nor one that failed", in_phase(GoalPhase::Failed), 2, &other, None),
+        ("nor one that was cancelled", in_phase(GoalPhase::Cancelled), 2, &found, None),
+        ("a goal that is being executed is not called ready again", in_phase(GoalPhase::Executing), 1, &found, None),
+        (
+            "a goal whose plan was being made has one",
+            in_phase(GoalPhase::Planning),
+            1,
+            &found,
+            Some("Ready shop/a g1 PlanResolved=True/PlanFound@1"),
+        ),
+        (
+            "a circle of supersession is reported",
+            Some(ready.clone()),
+            1,
+            &circle,
+            Some("Ready shop/a g1 PlanResolved=True/PlanFound@1 SupersessionSound=False/CyclicSupersession@9"),
+        ),
+        (
+            "and taken back when it is gone",
+            Some(unsound),
+            1,
+            &found,
+            Some("Ready shop/a g1 PlanResolved=True/PlanFound@1 SupersessionSound=True/NoCycle@9"),
+        ),
+    ];
+    for (name, current, generation, resolution, expected) in rows {
+        let status = goal_status(current.as_ref(), Some(generation), resolution, at(9));
+        assert_eq!(status.as_ref().map(said).as_deref(), expected, "{name}");
+        if let Some(status) = status {
+            assert_eq!(
+                goal_status(Some(&status), Some(generation), resolution, at(10)),
+                None,
+                "{name}: once is enough"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_status_of_others_is_kept() {
+    let resolution = resolved(&goal(json!({})), &[version("a", "s", "1")]);
+    let foreign = Condition {
+        type_: "Audited".to_owned(),
+        status: ConditionStatus::Unknown,
+        reason: None,
+        message: None,
+        last_transition_time: None,
+        observed_generation: None,
+    };
+    let current = GoalStatus { conditions: vec![foreign.clone()], ..GoalStatus::default() };
+    let status = goal_status(Some(&current), None, &resolution, at(9)).expect("a plan was found");
+    assert_eq!(status.conditions[0], foreign);
+}
+
+#[test]
+fn candidates_are_listed_up_to_a_bound_and_without_other_goals() {
+    let mut plans: Vec<Plan> = (0..80).map(|at| version(&format!("p{at}"), "s", &at.to_string())).collect();
+    plans.push(plan("z", json!({"goalRef": {"name": "other"}})));
+    let status = goal_status(None, Some(1), &resolved(&goal(json!({})), &plans), at(9)).expect("a first status");
+    assert_eq!(status.candidates.len(), 50);
+    assert_eq!(status.candidates[0].reason, "LowerVersion");
+    assert_eq!(status.candidates[0].message, "shop/p78 has version 78, and shop/p79 has the higher version 79");
+    let resolved = &status.conditions[0];
+    assert_eq!(resolved.message.as_deref(), Some("shop/p79 serves the goal; 79 more could not or need not"));
+}
