@@ -1,11 +1,300 @@
 //! What became of a call whose answer was lost.
+//!
+//! A call is written down before it is made, so a crash leaves an intent behind. What happened then is judged only by
+//! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. So an intent
+//! stays on record until an observation shows its outcome, even where the call was answered: a provider may list a new
+//! guest only later, and without the intent that guest would look gone and be made again. Where the observation proves
+//! nothing either, the outcome is unknown, and what could be done twice waits.
 
-use setpoint_api::step::Action;
+use std::fmt;
 
-use crate::desired::Desired;
+use jiff::{SignedDuration, Timestamp};
+use setpoint_api::step::{Action, Effect};
+
+use crate::desired::{Desired, Intent};
+use crate::diff::diff;
+use crate::observation::{Completeness, Guest, Observation};
+use crate::order::natural;
 use crate::plan::Input;
+use crate::registry::Capabilities;
 
-/// The first call on record whose outcome is still not known, and why it is not.
-pub fn unsettled(_desired: &Desired, _input: &Input<'_>) -> Option<(Action, String)> {
-    None
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It had its effect, on this guest.
+    Done { provider_id: Box<str> },
+    /// It had none, and will have none: it can be made again.
+    Lost,
+    /// It had its effect more than once: one guest is kept, the surplus is to go.
+    Duplicated { keep: Box<str>, surplus: Vec<Box<str>> },
+    /// What was observed proves nothing yet.
+    Unknown { reason: String },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Done { provider_id } => write!(f, "it was done, to {provider_id}"),
+            Outcome::Lost => f.write_str("it was not done and can be tried again"),
+            Outcome::Duplicated { keep, surplus } => {
+                write!(f, "it was done twice: {keep} is kept, {} is surplus", surplus.join(", "))
+            }
+            Outcome::Unknown { reason } => write!(f, "its outcome is not known: {reason}"),
+        }
+    }
+}
+
+/// What the calls that were begun for an object leave to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// Nothing can be done twice by going on. The guest is this one, as far as the calls say; what is surplus is to go.
+    Proceed { provider_id: Option<Box<str>>, surplus: Vec<Box<str>> },
+    /// A call may have made a guest that does not show, or nothing was observed since: nothing is done for the object.
+    Wait { action: Action, reason: String },
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Settled::Proceed { provider_id: Some(id), surplus } if surplus.is_empty() => write!(f, "goes on with {id}"),
+            Settled::Proceed { provider_id: Some(id), surplus } => {
+                write!(f, "goes on with {id}; {} is surplus", surplus.join(", "))
+            }
+            Settled::Proceed { provider_id: None, .. } => f.write_str("goes on without a guest"),
+            Settled::Wait { action, reason } => write!(f, "waits for the outcome of {action:?}: {reason}"),
+        }
+    }
+}
+
+/// What an outcome is judged by.
+#[derive(Debug, Clone)]
+pub struct Evidence<'a> {
+    pub cluster: &'a str,
+    pub capabilities: &'a Capabilities,
+    pub completeness: &'a Completeness,
+    pub observed_at: Timestamp,
+    /// The observed guests that can concern the object: those with its uid in our mark, and those that it pins, has on
+    /// record or has an intent for.
+    pub guests: Vec<&'a Guest>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Everything that was observed. Who judges many objects has an index and gives each its own guests.
+    pub fn new(cluster: &'a str, capabilities: &'a Capabilities, observation: &'a Observation) -> Evidence<'a> {
+        Evidence {
+            cluster,
+            capabilities,
+            completeness: &observation.completeness,
+            observed_at: observation.observed_at,
+            guests: observation.guests.iter().collect(),
+        }
+    }
+
+    fn guest(&self, id: &str) -> Option<&'a Guest> {
+        self.guests.iter().copied().find(|guest| *guest.id == *id)
+    }
+
+    fn is_owned(&self, guest: &Guest, desired: &Desired) -> bool {
+        guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *self.cluster && mark.owner_uid == desired.uid)
+    }
+
+    fn is_made_by(&self, guest: &Guest, intent: &Intent) -> bool {
+        let mark = guest.mark.as_ref();
+        mark.is_some_and(|mark| *mark.cluster == *self.cluster && mark.intent.as_ref() == Some(&intent.id))
+    }
+
+    /// Whether nothing was observed since the call.
+    fn is_before(&self, intent: &Intent) -> bool {
+        self.observed_at < intent.started_at
+    }
+
+    /// What follows from not seeing a guest, unless it was made only now.
+    fn absence(&self, proven: Outcome) -> Outcome {
+        match self.completeness {
+            Completeness::Complete => proven,
+            Completeness::Partial(reason) => unknown(format!("not everything could be observed: {reason}")),
+        }
+    }
+
+    /// What follows from not seeing a guest that may still be on its way.
+    fn absence_of_new(&self, intent: &Intent) -> Outcome {
+        let settle = SignedDuration::from_secs(self.capabilities.settle_seconds);
+        let settled = self.observed_at.duration_since(intent.started_at) >= settle;
+        if settled {
+            return self.absence(Outcome::Lost);
+        }
+        unknown(format!("a new guest may take {}s to appear", self.capabilities.settle_seconds))
+    }
+}
+
+/// What became of one call that was begun for an object.
+pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
+    if evidence.is_before(intent) {
+        return unknown("nothing was observed since the call".to_owned());
+    }
+    match intent.action {
+        Action::Create => created(intent, desired, evidence),
+        Action::Replace => replaced(intent, desired, evidence),
+        action => match intent.provider_id.as_deref() {
+            Some(id) => match evidence.guest(id) {
+                Some(guest) => changed(action, guest, desired, evidence),
+                None if matches!(action, Action::Delete | Action::Release) => {
+                    evidence.absence(Outcome::Done { provider_id: id.into() })
+                }
+                None => evidence.absence(Outcome::Lost),
+            },
+            // Without a guest there was nothing to call.
+            None => Outcome::Lost,
+        },
+    }
+}
+
+/// The first call on record that is to be waited for, and why.
+pub fn unsettled(desired: &Desired, input: &Input<'_>) -> Option<(Action, String)> {
+    if desired.record.intents.is_empty() {
+        return None;
+    }
+    match settle(desired, &Evidence::new(input.cluster, input.capabilities, input.observation)) {
+        Settled::Wait { action, reason } => Some((action, reason)),
+        Settled::Proceed { .. } => None,
+    }
+}
+
+/// What is left to do after all calls that were begun for an object.
+pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
+    let mut intents: Vec<&Intent> = desired.record.intents.iter().collect();
+    intents.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+    let mut provider_id = desired.record.provider_id.clone();
+    let mut surplus = Vec::new();
+    for intent in intents {
+        match (intent.action, recover(intent, desired, evidence)) {
+            (action, Outcome::Unknown { reason }) if makes_a_guest(action) || evidence.is_before(intent) => {
+                return Settled::Wait { action, reason };
+            }
+            // To do it again would do no harm, and what could not be read is not written anyway.
+            (_, Outcome::Unknown { .. }) => {}
+            (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
+                provider_id.take_if(|id| *id == gone);
+            }
+            (_, Outcome::Done { provider_id: id }) => provider_id = Some(id),
+            (_, Outcome::Duplicated { keep, surplus: more }) => {
+                provider_id = Some(keep);
+                surplus.extend(more);
+            }
+            (_, Outcome::Lost) => {}
+        }
+    }
+    surplus.retain(|id| provider_id.as_ref() != Some(id));
+    sort_naturally(&mut surplus);
+    surplus.dedup();
+    Settled::Proceed { provider_id, surplus }
+}
+
+fn makes_a_guest(action: Action) -> bool {
+    matches!(action, Action::Create | Action::Replace)
+}
+
+fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
+    let mut found: Vec<&Guest> = (evidence.guests.iter().copied())
+        .filter(|guest| evidence.is_made_by(guest, intent) || evidence.is_owned(guest, desired))
+        .collect();
+    let recorded = desired.record.provider_id.as_ref();
+    // The best first: on record, else made by this very call, else the lowest id.
+    let rank = |guest: &Guest| (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent));
+    found.sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| natural(&one.id, &other.id)));
+    match found.as_slice() {
+        [] => evidence.absence_of_new(intent),
+        [guest] => Outcome::Done { provider_id: guest.id.clone() },
+        [keep, rest @ ..] => {
+            let mut surplus: Vec<Box<str>> = rest.iter().map(|guest| guest.id.clone()).collect();
+            sort_naturally(&mut surplus);
+            Outcome::Duplicated { keep: keep.id.clone(), surplus }
+        }
+    }
+}
+
+/// A replacement is a removal and a creation, in one order or the other: it can stop between them.
+fn replaced(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
+    let mut made: Vec<Box<str>> = (evidence.guests.iter())
+        .filter(|guest| evidence.is_made_by(guest, intent))
+        .map(|guest| guest.id.clone())
+        .collect();
+    sort_naturally(&mut made);
+    let old = intent.provider_id.as_deref().and_then(|id| evidence.guest(id));
+    // A guest with the old id may be the new one, where ids can be chosen.
+    let old = old.filter(|guest| !evidence.is_made_by(guest, intent) && evidence.is_owned(guest, desired));
+    match (made.as_slice(), old) {
+        ([], None) => evidence.absence_of_new(intent),
+        ([], Some(guest)) if guest.busy.is_some() => busy(guest),
+        ([], Some(_)) if evidence.capabilities.creates_before_delete => evidence.absence_of_new(intent),
+        // The removal comes first and has not happened, so nothing has.
+        ([], Some(_)) => Outcome::Lost,
+        ([new], None) => match evidence.absence(Outcome::Lost) {
+            Outcome::Lost => Outcome::Done { provider_id: new.clone() },
+            unproven => unproven,
+        },
+        ([keep, rest @ ..], old) => {
+            let mut surplus: Vec<Box<str>> = rest.to_vec();
+            surplus.extend(old.map(|guest| guest.id.clone()));
+            sort_naturally(&mut surplus);
+            Outcome::Duplicated { keep: keep.clone(), surplus }
+        }
+    }
+}
+
+/// A call to a guest that is there.
+fn changed(action: Action, guest: &Guest, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
+    if guest.busy.is_some() {
+        return busy(guest);
+    }
+    let had_effect = match action {
+        Action::Adopt => Ok(evidence.is_owned(guest, desired)),
+        Action::Update => writes_are_done(guest, desired, evidence, &[Effect::InPlace, Effect::Restart]),
+        Action::Grow => writes_are_done(guest, desired, evidence, &[Effect::Grow]),
+        Action::Start => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),
+        Action::Stop => has_state(guest, evidence.capabilities, evidence.capabilities.stopped_words),
+        Action::Release => Ok(!evidence.is_owned(guest, desired)),
+        Action::Create | Action::Replace | Action::Delete => Ok(false),
+    };
+    match had_effect {
+        Ok(true) => Outcome::Done { provider_id: guest.id.clone() },
+        Ok(false) => Outcome::Lost,
+        Err(reason) => unknown(reason),
+    }
+}
+
+/// Whether all desired fields of these effects are as desired, in effect or waiting for the next start.
+fn writes_are_done(
+    guest: &Guest,
+    desired: &Desired,
+    evidence: &Evidence<'_>,
+    effects: &[Effect],
+) -> Result<bool, String> {
+    let capabilities = evidence.capabilities;
+    let diff = diff(desired, &guest.config, capabilities);
+    let concerns = |name: &str| capabilities.field(name).is_some_and(|field| effects.contains(&field.effect));
+    if let Some(name) = diff.unknown.iter().find(|name| concerns(name)) {
+        return Err(format!("{name} of {} could not be read", guest.id));
+    }
+    Ok(!diff.changes.iter().any(|change| concerns(change.field.name) && !change.is_pending))
+}
+
+fn has_state(guest: &Guest, capabilities: &Capabilities, words: &[&str]) -> Result<bool, String> {
+    match guest.run.known() {
+        None => Err(format!("the state of {} could not be read", guest.id)),
+        Some(word) if capabilities.passing_words.contains(&&**word) => Err(format!("{} is {word}", guest.id)),
+        Some(word) => Ok(words.contains(&&**word)),
+    }
+}
+
+fn busy(guest: &Guest) -> Outcome {
+    unknown(format!("{} is busy: {}", guest.id, guest.busy.as_deref().unwrap_or_default()))
+}
+
+fn unknown(reason: String) -> Outcome {
+    Outcome::Unknown { reason }
+}
+
+fn sort_naturally(ids: &mut [Box<str>]) {
+    ids.sort_by(|one, other| natural(one, other));
 }

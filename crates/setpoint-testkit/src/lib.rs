@@ -1,4 +1,4 @@
-//! Fixtures for tests and benchmarks: a real server process and the clients that drive it.
+//! Fixtures for tests and benchmarks: a real server process, the clients that drive it, and a model world to plan against.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -9,6 +9,7 @@
 //! | [`deployers`] | what two kinds of provider can do, as data |
 //! | [`proof`] | how far a long proof goes, and its seed |
 //! | [`wait`] | waiting for a condition with a deadline |
+//! | [`world`] | a model of a provider and its guests, with failures and drift, to plan against |
 
 pub mod client;
 pub mod deployers;
@@ -17,6 +18,7 @@ pub mod kubectl;
 pub mod proof;
 pub mod server;
 pub mod wait;
+pub mod world;
 
 pub use client::{Answer, Client, Lines};
 pub use kubeconfig::Kubeconfig;

@@ -1,11 +1,15 @@
 //! Properties and scenarios of the pure core, through its public face.
 
+mod check;
 mod classify;
 mod diff;
+mod drift;
 mod fixture;
 mod gate;
 mod graph;
+mod intent;
 mod plan;
+mod plan_properties;
 mod resolve;
 mod scenarios;
 mod version;
