@@ -80,7 +80,6 @@ impl Population {
             observation: &self.observation,
             policy: Policy { create: Create::Always, orphans: Orphans::Delete },
             key: &self.key,
-            now: jiff::Timestamp::UNIX_EPOCH,
         })
     }
 }

@@ -51,9 +51,9 @@ fn loss(guest: Option<&Guest>) -> Option<String> {
     let made_by_us = guest.mark.as_ref().is_some_and(|mark| mark.intent.is_some());
     match guest.holds_data {
         Reading::Known(true) => Some("its data would be lost".to_owned()),
-        Reading::Unknown => Some("whether it holds data is not known".to_owned()),
-        Reading::Known(false) | Reading::Absent if !made_by_us => Some("it was not made by us".to_owned()),
-        Reading::Known(false) | Reading::Absent => None,
+        Reading::Absent | Reading::Unknown => Some("whether it holds data is not known".to_owned()),
+        Reading::Known(false) if !made_by_us => Some("it was not made by us".to_owned()),
+        Reading::Known(false) => None,
     }
 }
 

@@ -4,7 +4,8 @@
 //! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. So an intent
 //! stays on record until an observation shows its outcome, even where the call was answered: a provider may list a new
 //! guest only later, and without the intent that guest would look gone and be made again. Where the observation proves
-//! nothing either, the outcome is unknown, and what could be done twice waits.
+//! nothing either, the outcome is unknown, and what could be done twice waits. A stop stays on record until the start
+//! that follows it in a restart is: what is stopped in between would else stay stopped.
 
 use std::fmt;
 
@@ -15,7 +16,6 @@ use crate::desired::{Desired, Intent};
 use crate::diff::diff;
 use crate::observation::{Completeness, Guest, Observation};
 use crate::order::natural;
-use crate::plan::Input;
 use crate::registry::Capabilities;
 
 /// What became of a call.
@@ -146,17 +146,6 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
             // Without a guest there was nothing to call.
             None => Outcome::Lost,
         },
-    }
-}
-
-/// The first call on record that is to be waited for, and why.
-pub fn unsettled(desired: &Desired, input: &Input<'_>) -> Option<(Action, String)> {
-    if desired.record.intents.is_empty() {
-        return None;
-    }
-    match settle(desired, &Evidence::new(input.cluster, input.capabilities, input.observation)) {
-        Settled::Wait { action, reason } => Some((action, reason)),
-        Settled::Proceed { .. } => None,
     }
 }
 

@@ -60,10 +60,9 @@ pub struct PlanSpec {
 pub struct Graph {
     /// The pieces of work.
     #[schemars(
-        length(min = 1),
+        length(min = 1, max = 100_000),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"])
     )]
-    #[schemars(length(max = 100_000))]
     pub nodes: Vec<Node>,
     /// What comes before what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

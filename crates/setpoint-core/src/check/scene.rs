@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use setpoint_api::step::{Action, Step, Target};
 
-use crate::desired::{Deletion, Desired, Run};
+use crate::desired::{DeletionPolicy, Desired, Run};
 use crate::observation::{Completeness, Guest, Reading};
 use crate::order::natural;
 use crate::plan::{ChangeSet, Input};
@@ -54,7 +54,7 @@ impl<'a> Scene<'a> {
                 scene.marked.entry(&mark.owner_uid).or_default().push(guest);
             }
         }
-        for desired in input.desired.iter().filter(|desired| desired.deletion != Some(Deletion::Retain)) {
+        for desired in input.desired.iter().filter(|desired| desired.deletion != Some(DeletionPolicy::Retain)) {
             if let Some(id) = scene.claim(desired).id() {
                 *scene.claims.entry(id).or_default() += 1;
             }

@@ -10,7 +10,7 @@ use setpoint_api::step::Target;
 use super::content::is_out_of_bounds;
 use super::scene::{Claim, Scene};
 use super::{Faults, Rule};
-use crate::desired::{Deletion, Desired, Run};
+use crate::desired::{DeletionPolicy, Desired, Run};
 use crate::observation::{Config, Guest, Reading};
 use crate::value::Value;
 
@@ -30,7 +30,7 @@ pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
 fn unmet<'a>(scene: &Scene<'a>, desired: &'a Desired) -> Option<String> {
     let claim = scene.claim(desired);
     match (desired.deletion, claim) {
-        (Some(Deletion::Delete), Claim::Guest(guest)) if scene.owns(desired, guest) => {
+        (Some(DeletionPolicy::Delete), Claim::Guest(guest)) if scene.owns(desired, guest) => {
             return Some(format!("{} is still there", guest.id));
         }
         (Some(_), _) => return None,

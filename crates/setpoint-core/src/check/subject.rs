@@ -5,7 +5,7 @@ use setpoint_api::step::{Action, Step, Target};
 
 use super::scene::{GUEST, Scene};
 use super::{Faults, Rule};
-use crate::desired::{Create, Deletion, Desired, Run};
+use crate::desired::{Create, DeletionPolicy, Desired, Run};
 use crate::observation::{Guest, Reading};
 use crate::plan::Orphans;
 
@@ -46,7 +46,7 @@ fn object<'a>(scene: &Scene<'a>, step: &Step, desired: &'a Desired, faults: &mut
         _ => existing(scene, step, desired, faults),
     }
     match (step.action, desired.deletion) {
-        (Action::Delete, Some(Deletion::Delete)) | (Action::Release, Some(Deletion::Retain)) => {}
+        (Action::Delete, Some(DeletionPolicy::Delete)) | (Action::Release, Some(DeletionPolicy::Retain)) => {}
         (Action::Delete | Action::Release, _) => faults.step(Rule::DeleteUnrequested, step, ""),
         (_, Some(_)) => faults.step(Rule::DeletedChanged, step, ""),
         (_, None) => {}
@@ -121,14 +121,14 @@ fn orphan(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
     }
     let (Some(guest), Some(mark)) = (guest, mark) else { return };
     let is_unneeded = match scene.owner(&mark.owner_uid) {
-        None => true,
+        None => scene.input.policy.orphans == Orphans::Delete,
         // It has another, which stays.
         Some(owner) => {
             let stays = scene.marked(&owner.uid).iter().any(|other| !scene.steps.contains_key(&guest_target(other)));
             stays && owner.provider_id.as_ref() != Some(&guest.id)
         }
     };
-    if !is_unneeded || scene.input.policy.orphans != Orphans::Delete {
+    if !is_unneeded {
         faults.step(Rule::DeleteUnrequested, step, "");
     }
 }
@@ -185,7 +185,12 @@ fn run_state(scene: &Scene<'_>, desired: &Desired, faults: &mut Faults) {
     let was = guest.map_or(Reading::Absent, |guest| scene.runs(guest));
     let is_wanted = match desired.run {
         Some(run) => run == ends,
-        None => was == Reading::Known(ends) && stop.is_some() == start.is_some(),
+        // A restart, or the second half of one.
+        None if stop.is_some() => start.is_some() && was == Reading::Known(ends),
+        None => {
+            let mut begun = desired.record.intents.iter().map(|intent| intent.action);
+            was == Reading::Known(Run::Stopped) && begun.any(|action| matches!(action, Action::Stop | Action::Start))
+        }
     };
     let is_needless = was == Reading::Known(ends) && stop.is_some() != start.is_some();
     if !is_wanted || is_needless {

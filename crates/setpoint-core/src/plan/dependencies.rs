@@ -1,7 +1,7 @@
 //! The order of objects: what others depend on comes first, and is removed last.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
@@ -62,46 +62,47 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
     }
     let places: BTreeMap<Target, usize> =
         nodes.iter().enumerate().map(|(at, node)| (node.desired.target.clone(), at)).collect();
-    let existing: BTreeSet<&Target> = all.iter().map(|desired| &desired.target).collect();
+    let existing: BTreeMap<&Target, &Desired> = all.iter().map(|desired| (&desired.target, desired)).collect();
     let mut dependents: BTreeMap<&Target, Vec<&Desired>> = BTreeMap::new();
     for desired in all {
         for dependency in &desired.depends_on {
             dependents.entry(dependency).or_default().push(desired);
         }
     }
-    for at in 0..nodes.len() {
-        let desired = nodes[at].desired;
+    dependents.values_mut().for_each(|of_one| of_one.sort_by_key(|dependent| Reverse(&dependent.target)));
+    for node in nodes.iter_mut() {
+        let desired = node.desired;
         match desired.deletion {
             Some(DeletionPolicy::Retain) => {}
             Some(DeletionPolicy::Delete) => {
                 for dependent in dependents.get(&desired.target).into_iter().flatten() {
                     match places.get(&dependent.target) {
                         _ if dependent.deletion.is_none() => {
-                            nodes[at].blocked = Some(format!("{} still depends on it", shown(&dependent.target)));
+                            node.blocked = Some(format!("{} still depends on it", shown(&dependent.target)));
                         }
-                        Some(place) => nodes[at].after.push(*place),
+                        Some(place) => node.after.push(*place),
                         None => {}
                     }
                 }
             }
             None => {
-                for dependency in &desired.depends_on {
-                    match places.get(dependency) {
-                        Some(place) if nodes[*place].desired.deletion.is_some() => {
-                            nodes[at].blocked =
-                                Some(format!("depends on {}, which is being deleted", shown(dependency)));
+                let mut dependencies: Vec<&Target> = desired.depends_on.iter().collect();
+                dependencies.sort_unstable_by(|one, other| other.cmp(one));
+                for dependency in dependencies {
+                    match existing.get(dependency) {
+                        Some(other) if other.deletion.is_some() => {
+                            node.blocked = Some(format!("depends on {}, which is being deleted", shown(dependency)));
                         }
-                        Some(place) => nodes[at].after.push(*place),
-                        None if existing.contains(dependency) => {}
+                        Some(_) => node.after.extend(places.get(dependency)),
                         None => {
-                            nodes[at].blocked = Some(format!("depends on {}, which does not exist", shown(dependency)));
+                            node.blocked = Some(format!("depends on {}, which does not exist", shown(dependency)));
                         }
                     }
                 }
             }
         }
-        nodes[at].after.sort_unstable();
-        nodes[at].after.dedup();
+        node.after.sort_unstable();
+        node.after.dedup();
     }
 }
 

@@ -5,7 +5,8 @@ use setpoint_api::step::{Refusal, Waiting, WaitsOn};
 use super::index::Index;
 use super::{Input, Orphans};
 use crate::desired::{DeletionPolicy, Desired};
-use crate::observation::{Completeness, Guest, Mark};
+use crate::intent::Evidence;
+use crate::observation::{Completeness, Guest, Mark, Observation};
 use crate::order::natural;
 
 /// What was found for a desire.
@@ -28,7 +29,7 @@ pub(super) struct Surplus<'a> {
 
 /// The guests of an environment, found by id and by owner.
 pub(super) struct Guests<'a> {
-    input: &'a Input<'a>,
+    pub(super) input: &'a Input<'a>,
     by_id: Index<'a, Guest>,
     /// Only guests with the mark of this control plane.
     by_owner: Index<'a, Guest>,
@@ -161,11 +162,24 @@ impl<'a> Guests<'a> {
         owned.min_by(|one, other| preference(one).cmp(&preference(other)).then_with(|| natural(&one.id, &other.id)))
     }
 
+    /// What the calls that were begun for an object are judged by.
+    pub(super) fn evidence(&self, desired: &Desired) -> Evidence<'a> {
+        let record = &desired.record;
+        let intended = record.intents.iter().filter_map(|intent| intent.provider_id.as_deref());
+        let ids = intended.chain(desired.provider_id.as_deref()).chain(record.provider_id.as_deref());
+        let mut guests: Vec<&'a Guest> = self.by_owner.get(&desired.uid).collect();
+        for id in ids {
+            guests.extend(self.by_id.get(id));
+        }
+        guests.sort_by(|one, other| natural(&one.id, &other.id));
+        guests.dedup_by(|one, other| one.id == other.id);
+        let Input { cluster, capabilities, observation, .. } = *self.input;
+        let Observation { completeness, observed_at, .. } = observation;
+        Evidence { cluster, capabilities, completeness, observed_at: *observed_at, guests }
+    }
+
     /// The guests with our mark that nothing needs, in their order.
     pub(super) fn surplus(&self) -> Vec<Surplus<'a>> {
-        if self.input.policy.orphans == Orphans::Ignore {
-            return Vec::new();
-        }
         let owners = Index::of(self.input.desired.iter().map(|desired| (&*desired.uid, desired)));
         let mut surplus: Vec<Surplus<'a>> = self
             .input
@@ -174,6 +188,7 @@ impl<'a> Guests<'a> {
             .iter()
             .filter_map(|guest| Some((guest, our_mark(guest, self.input.cluster)?)))
             .filter_map(|(guest, mark)| match owners.get(&mark.owner_uid).next() {
+                None if self.input.policy.orphans == Orphans::Ignore => None,
                 None => Some(Surplus { guest, of: None }),
                 Some(_) if !self.by_owner.is_shared(&mark.owner_uid) => None,
                 Some(owner) => {

@@ -13,7 +13,6 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
@@ -25,7 +24,7 @@ use crate::registry::Capabilities;
 use matching::Guests;
 use target::{Outcome, outcome, surplus_outcome};
 
-/// Everything a plan depends on.
+/// Everything a plan depends on. The time is that of the observation.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The environment's name, for people.
@@ -38,7 +37,6 @@ pub struct Input<'a> {
     pub policy: Policy,
     /// The key of digests of secret values.
     pub key: &'a Key,
-    pub now: Timestamp,
 }
 
 /// What the environment allows of itself, before anybody is asked.
@@ -107,7 +105,7 @@ pub fn plan(input: &Input<'_>) -> ChangeSet {
 /// What becomes of each object that is not as desired.
 fn outcomes<'a>(input: &'a Input<'a>, guests: &Guests<'a>) -> Vec<(&'a Desired, Outcome)> {
     let matches = matching::matches(guests);
-    let outcomes = input.desired.iter().zip(matches).map(|(desired, found)| (desired, outcome(input, desired, found)));
+    let outcomes = input.desired.iter().zip(matches).map(|(desired, found)| (desired, outcome(guests, desired, found)));
     outcomes.filter(|(_, outcome)| !outcome.is_unchanged()).collect()
 }
 

@@ -5,11 +5,11 @@ use setpoint_api::step::{Action, Effect, Origin, Refusal, Step, Target, Waiting,
 
 use super::Input;
 use super::draft::Draft;
-use super::matching::{Match, Surplus};
+use super::matching::{Guests, Match, Surplus};
 use super::{Orphans, bounds};
 use crate::desired::{Create, DeletionPolicy, Desired, Run};
 use crate::diff::{Change, Diff, diff};
-use crate::intent;
+use crate::intent::{self, Settled};
 use crate::observation::{Config, Guest, Reading};
 
 /// What becomes of one object: nothing of all this is "unchanged".
@@ -31,8 +31,9 @@ impl Outcome {
 }
 
 /// What one desire needs, whatever the others do.
-pub(super) fn outcome<'a>(input: &Input<'a>, desired: &'a Desired, found: Match<'a>) -> Outcome {
-    let planning = Planning { input, desired };
+pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Match<'a>) -> Outcome {
+    let input = guests.input;
+    let planning = Planning { input, guests, desired };
     let impossible = if desired.deletion.is_none() { bounds::refusals(desired, input) } else { Vec::new() };
     if !impossible.is_empty() {
         return Outcome { refused: impossible, ..Outcome::default() };
@@ -62,7 +63,8 @@ pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>) -> Outco
     if let Some(busy) = &guest.busy {
         return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Provider, format!("{reason}; it is {busy}"));
     }
-    if input.policy.orphans == Orphans::Report {
+    // One that was made twice is no orphan: its owner is known, and what it made by mistake is its own to remove.
+    if surplus.of.is_none() && input.policy.orphans == Orphans::Report {
         let message = format!("{reason}; the environment's policy is to report it");
         return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Policy, message);
     }
@@ -75,16 +77,22 @@ pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>) -> Outco
 }
 
 struct Planning<'p, 'a> {
-    input: &'p Input<'a>,
+    input: &'a Input<'a>,
+    guests: &'p Guests<'a>,
     desired: &'a Desired,
 }
 
 impl<'a> Planning<'_, 'a> {
     /// Nothing is done to a guest while the outcome of an earlier call is not known.
     fn unless_unsettled(&self, outcome: impl FnOnce() -> Outcome) -> Outcome {
-        match intent::unsettled(self.desired, self.input) {
-            Some((action, message)) => Outcome::waits(&self.desired.target, Some(action), WaitsOn::Intent, message),
-            None => outcome(),
+        if self.desired.record.intents.is_empty() {
+            return outcome();
+        }
+        match intent::settle(self.desired, &self.guests.evidence(self.desired)) {
+            Settled::Wait { action, reason } => {
+                Outcome::waits(&self.desired.target, Some(action), WaitsOn::Intent, reason)
+            }
+            Settled::Proceed { .. } => outcome(),
         }
     }
 
@@ -155,8 +163,11 @@ impl<'a> Planning<'_, 'a> {
     /// Brings a guest that is there to what is desired: config first, then whether it runs.
     fn converge(&self, guest: &'a Guest) -> Outcome {
         let diff = diff(self.desired, &guest.config, self.input.capabilities);
-        let mut outcome = Outcome { refused: self.unchangeable(&diff), ..Outcome::default() };
         let changes = Changes::of(&diff);
+        // A new guest can be made with what the old one could not be changed to.
+        let is_replaced = !changes.replaced.is_empty() && !self.desired.protected;
+        let refused = if is_replaced { Vec::new() } else { self.unchangeable(&diff) };
+        let mut outcome = Outcome { refused, ..Outcome::default() };
         let mut drafts = Vec::new();
         if guest.mark.is_none() {
             drafts.push(self.adopt(guest));
@@ -247,7 +258,7 @@ impl<'a> Planning<'_, 'a> {
 
     /// Whether the guest is to be started or stopped, and why.
     fn transition(&self, guest: &Guest, outcome: &mut Outcome) -> Option<(Action, String)> {
-        let run = self.desired.run?;
+        let run = self.desired.run.or_else(|| self.interrupted_restart(guest))?;
         let capabilities = self.input.capabilities;
         let (action, wanted, words) = match run {
             Run::Running => (Action::Start, "running", capabilities.running_words),
@@ -265,6 +276,15 @@ impl<'a> Planning<'_, 'a> {
         let waiting = Outcome::waits(&self.desired.target, Some(action), on, message);
         outcome.waiting.extend(waiting.waiting);
         None
+    }
+
+    /// A guest whose run state is not managed is stopped only to be started again. If that was as far as it got, the
+    /// stop is still on record.
+    fn interrupted_restart(&self, guest: &Guest) -> Option<Run> {
+        let was_stopped = self.desired.record.intents.iter().any(|intent| {
+            matches!(intent.action, Action::Stop | Action::Start) && intent.provider_id.as_ref() == Some(&guest.id)
+        });
+        (was_stopped && runs(self.input, guest) == Reading::Known(false)).then_some(Run::Running)
     }
 
     /// What can be changed by no step at all.

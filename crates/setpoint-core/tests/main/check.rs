@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Effect, FieldChange, Origin, Refusal, Step};
 use setpoint_core::check::{Rule, Violation, check};
-use setpoint_core::desired::{Create, Deletion, Desired, Intent, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Intent, Run};
 use setpoint_core::observation::{Completeness, Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans};
 use setpoint_core::registry::Capabilities;
@@ -67,11 +67,11 @@ fn replaces() -> Scene {
 }
 
 fn deletes() -> Scene {
-    one(Desired { deletion: Some(Deletion::Delete), ..web() }, |guest| guest)
+    one(Desired { deletion: Some(DeletionPolicy::Delete), ..web() }, |guest| guest)
 }
 
 fn releases() -> Scene {
-    one(Desired { deletion: Some(Deletion::Retain), ..web() }, |guest| guest)
+    one(Desired { deletion: Some(DeletionPolicy::Retain), ..web() }, |guest| guest)
 }
 
 fn starts() -> Scene {
@@ -107,15 +107,15 @@ fn chained() -> Scene {
 
 /// `web` depends on `db`, and both are being deleted.
 fn dismantled() -> Scene {
-    let web = Desired { depends_on: vec![target("db")], deletion: Some(Deletion::Delete), ..web() };
-    let db = Desired { deletion: Some(Deletion::Delete), ..machine("db") };
+    let web = Desired { depends_on: vec![target("db")], deletion: Some(DeletionPolicy::Delete), ..web() };
+    let db = Desired { deletion: Some(DeletionPolicy::Delete), ..machine("db") };
     let guests = vec![guest("101", &web, small()), guest("102", &db, small())];
     Scene::new(&RACK, vec![web, db], guests)
 }
 
 /// One is made, another is deleted.
 fn mixed() -> Scene {
-    let old = Desired { deletion: Some(Deletion::Delete), ..machine("old") };
+    let old = Desired { deletion: Some(DeletionPolicy::Delete), ..machine("old") };
     let guest = guest("101", &old, small());
     Scene::new(&RACK, vec![web(), old], vec![guest])
 }
@@ -272,7 +272,7 @@ fn rows_of_subject() -> Vec<Row> {
             scene.desired[0].deletion = None;
         }),
         row("deleted though it is to be kept", Rule::DeleteUnrequested, deletes, |scene, _| {
-            scene.desired[0].deletion = Some(Deletion::Retain);
+            scene.desired[0].deletion = Some(DeletionPolicy::Retain);
         }),
         row("released though it is desired", Rule::DeleteUnrequested, releases, |scene, _| {
             scene.desired[0].deletion = None;
@@ -290,7 +290,7 @@ fn rows_of_subject() -> Vec<Row> {
             scene.desired[0].protected = true;
         }),
         row("changed though it is being deleted", Rule::DeletedChanged, updates, |scene, _| {
-            scene.desired[0].deletion = Some(Deletion::Retain);
+            scene.desired[0].deletion = Some(DeletionPolicy::Retain);
         }),
         row("made where nothing can be made", Rule::ActionUnable, creates, |scene, _| {
             scene.capabilities = Box::leak(Box::new(Capabilities { creates: false, ..RACK.clone() }));
@@ -421,7 +421,7 @@ fn rows_of_silence() -> Vec<Row> {
             scene.observation.guests[0].mark = None;
         }),
         row("still there after the object, and nothing said", Rule::SilentlySkipped, settled, |scene, _| {
-            scene.desired[0].deletion = Some(Deletion::Delete);
+            scene.desired[0].deletion = Some(DeletionPolicy::Delete);
         }),
         row("claimed by two, and nothing said", Rule::SilentlySkipped, settled, |scene, set| {
             scene.desired.push(Desired { provider_id: Some("101".into()), ..machine("rival") });
@@ -439,7 +439,6 @@ fn violations(scene: &Scene, change_set: &ChangeSet) -> Vec<Violation> {
         observation: &scene.observation,
         policy: scene.policy,
         key: &key(),
-        now: now(),
     };
     check(&input, change_set)
 }

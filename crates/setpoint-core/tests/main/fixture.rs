@@ -113,7 +113,41 @@ impl Scene {
             observation: &self.observation,
             policy: self.policy,
             key: &key,
-            now: now(),
         })
     }
+}
+
+/// The machine that most rows are about, of which nothing is on record.
+pub(crate) fn web() -> Desired {
+    Desired { fields: small(), ..machine("web") }
+}
+
+pub(crate) fn known_web() -> Desired {
+    recorded(web(), "101")
+}
+
+pub(crate) fn web_guest() -> Guest {
+    guest("101", &web(), small())
+}
+
+pub(crate) fn wants(fields: Fields) -> Desired {
+    Desired { fields, ..known_web() }
+}
+
+pub(crate) fn runs(word: &str) -> Guest {
+    Guest { run: Reading::Known(word.into()), ..web_guest() }
+}
+
+pub(crate) fn pinned(id: &str) -> Desired {
+    Desired { provider_id: Some(id.into()), ..web() }
+}
+
+pub(crate) fn marked(guest: Guest, change: impl FnOnce(&mut Mark)) -> Guest {
+    let mut mark = guest.mark.clone().unwrap();
+    change(&mut mark);
+    Guest { mark: Some(mark), ..guest }
+}
+
+pub(crate) fn scene(desired: Vec<Desired>, guests: Vec<Guest>) -> Scene {
+    Scene::new(&RACK, desired, guests)
 }

@@ -12,5 +12,6 @@ mod plan;
 mod plan_properties;
 mod resolve;
 mod scenarios;
+mod steps;
 mod version;
 mod workload;

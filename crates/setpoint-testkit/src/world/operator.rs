@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::step::{Action, Step};
-use setpoint_core::desired::{Deletion, Desired, Intent, Record};
+use setpoint_core::desired::{DeletionPolicy, Desired, Intent, Record};
 use setpoint_core::diff;
 use setpoint_core::digest::Key;
 use setpoint_core::intent::{self, Evidence, Settled};
@@ -40,7 +40,6 @@ impl Operator {
             observation,
             policy: self.policy,
             key: &self.key,
-            now: world.now,
         }
     }
 
@@ -151,7 +150,9 @@ impl Operator {
             observation.guests.iter().filter_map(|guest| guest.mark.as_ref()).any(|mark| mark.owner_uid == desired.uid)
         };
         self.desired.retain(|desired| match desired.deletion {
-            Some(Deletion::Delete | Deletion::Retain) => has_guest(desired) || !desired.record.intents.is_empty(),
+            Some(DeletionPolicy::Delete | DeletionPolicy::Retain) => {
+                has_guest(desired) || !desired.record.intents.is_empty()
+            }
             None => true,
         });
     }

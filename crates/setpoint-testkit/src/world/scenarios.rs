@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Target};
-use setpoint_core::desired::{Create, Deletion, Desired, Intent, Record, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Intent, Record, Run};
 use setpoint_core::observation::Mark;
 use setpoint_core::plan::{Orphans, Policy};
 use setpoint_core::value::{Fields, Value};
@@ -67,7 +67,7 @@ struct Object {
     is_running: bool,
     holds_data: bool,
     protected: bool,
-    deletion: Option<Deletion>,
+    deletion: Option<DeletionPolicy>,
     create: Create,
     muted: Vec<Box<str>>,
     depends_on: Option<Index>,
@@ -186,8 +186,6 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
     let (instance, record, pin) = match object.situation {
         Situation::New => (None, Record::default(), false),
         Situation::Made => (Some(made), record, false),
-        // Where surplus stays, two guests would stay two.
-        Situation::Duplicated if operator.policy.orphans != Orphans::Delete => (Some(made), record, false),
         Situation::Drifted => (Some(differing()), record, false),
         Situation::Outdated => {
             let old = Some("sha256:earlier".into());
@@ -231,7 +229,8 @@ fn object(is_rack: bool) -> impl Strategy<Value = Object> {
         3 => select(&[Adoptable, PinnedAbsent, PinnedForeign, Unmarked, Busy, Template, Passing, CreateLost, Duplicated][..]),
     ];
     let run = select(&[None, Some(Run::Running), Some(Run::Running), Some(Run::Stopped)][..]);
-    let deletion = prop_oneof![8 => Just(None), 1 => Just(Some(Deletion::Delete)), 1 => Just(Some(Deletion::Retain))];
+    let deletion =
+        prop_oneof![8 => Just(None), 1 => Just(Some(DeletionPolicy::Delete)), 1 => Just(Some(DeletionPolicy::Retain))];
     let create = prop_oneof![9 => Just(Create::Always), 1 => Just(Create::Never)];
     let names: &'static [&'static str] =
         if is_rack { &["description", "memory", "tags"] } else { &["env.MODEL", "ports"] };

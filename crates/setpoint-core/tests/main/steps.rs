@@ -1,0 +1,239 @@
+//! What a step says of itself: why, what it costs, what it follows, and what exactly its digest names.
+
+use setpoint_api::price::Price;
+use setpoint_api::step::{Action, Class, Origin, Target};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
+use setpoint_core::observation::{Config, Guest, Reading};
+use setpoint_core::plan::Orphans;
+use setpoint_core::value::Value;
+
+use crate::fixture::{
+    GPU, MIB, Scene, fields, foreign, guest, key, known_web, machine, marked, recorded, runs, scene, small, target,
+    wants, web, web_guest, with,
+};
+
+#[test]
+fn a_step_says_why() {
+    let drifted = Guest { config: Config::known(with(with(small(), "cores", 1), "memory", 1024 * MIB)), ..web_guest() };
+    let described = |machine: Desired| Desired { fields: with(machine.fields.clone(), "description", "x"), ..machine };
+    let digest_on_mark = |digest: String| marked(drifted.clone(), |mark| mark.spec_digest = Some(digest.into()));
+    let rows = [
+        (
+            "drift: the desire is as it was carried out",
+            recorded(described(web()), "101"),
+            drifted.clone(),
+            Origin::Drift,
+            "spec drift: cores 1->2, description, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the desire changed since",
+            described(known_web()),
+            drifted.clone(),
+            Origin::Desired,
+            "spec changed: cores 1->2, description, memory 1024MiB->2048MiB",
+        ),
+        (
+            "ours by mark, and nothing says what it was made from",
+            web(),
+            drifted.clone(),
+            Origin::Unrecorded,
+            "spec unrecorded: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the mark says what it was made from where no record does",
+            web(),
+            digest_on_mark(web().spec_digest(&key())),
+            Origin::Drift,
+            "spec drift: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "the record counts more than the mark",
+            known_web(),
+            digest_on_mark("sha256:old".to_owned()),
+            Origin::Drift,
+            "spec drift: cores 1->2, memory 1024MiB->2048MiB",
+        ),
+        (
+            "a run state is quoted as the provider says it",
+            Desired { run: Some(Run::Running), ..known_web() },
+            runs("Hibernated"),
+            Origin::Drift,
+            "run \"Hibernated\"->running",
+        ),
+    ];
+    for (name, desired, guest, origin, reason) in rows {
+        let change_set = scene(vec![desired], vec![guest]).plan();
+        let step = &change_set.steps[0];
+        assert_eq!((step.origin, &*step.reason), (origin, reason), "{name}");
+    }
+    let missing = scene(vec![known_web()], vec![]).plan();
+    assert_eq!((missing.steps[0].origin, &*missing.steps[0].reason), (Origin::Drift, "missing (was 101)"));
+}
+
+#[test]
+fn a_change_carries_the_old_and_the_new_spec_digest() {
+    let before = known_web();
+    let after = wants(with(small(), "cores", 4));
+    let step = scene(vec![after.clone()], vec![web_guest()]).plan().steps.remove(0);
+    assert_eq!(step.old_spec_digest.as_deref(), before.record.spec_digest.as_deref());
+    assert_eq!(step.new_spec_digest, Some(after.spec_digest(&key())));
+    let deleted = Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() };
+    let step = scene(vec![deleted], vec![web_guest()]).plan().steps.remove(0);
+    assert_eq!((step.old_spec_digest, step.new_spec_digest), (Some(before.spec_digest(&key())), None));
+}
+
+#[test]
+fn counts() {
+    let desired = vec![
+        machine("new"),
+        wants(with(small(), "cores", 4)),
+        Desired { fields: small(), ..machine("fine") },
+        Desired { deletion: Some(DeletionPolicy::Delete), ..machine("old") },
+        Desired { create: Create::Never, ..machine("never") },
+        Desired { fields: with(small(), "cores", 0), ..machine("none") },
+    ];
+    let guests = vec![web_guest(), guest("102", &machine("fine"), small()), guest("103", &machine("old"), small())];
+    let change_set = scene(desired, guests).plan();
+    let counts = change_set.counts;
+    assert_eq!((counts.creates, counts.updates, counts.deletes), (1, 1, 1));
+    assert_eq!((counts.unchanged, counts.waiting, counts.refused), (1, 1, 1));
+    assert!(change_set.has_changes());
+    assert_eq!(change_set.actionable().len(), 3);
+    let unchanged = scene(vec![known_web()], vec![web_guest()]).plan();
+    assert!(!unchanged.has_changes());
+}
+
+#[test]
+fn one_line_names_the_object_the_verb_and_the_fields() {
+    let pod = Desired { fields: fields([("gpu_count", 2.into()), ("image", "vllm:2".into())]), ..machine("inference") };
+    let observed = fields([("gpu_count", 2.into()), ("image", "vllm:1".into())]);
+    let change_set = Scene::new(&GPU, vec![pod.clone()], vec![guest("p-1", &pod, observed)]).plan();
+    assert_eq!(change_set.lines(), ["inference: update (image)"]);
+}
+
+#[test]
+fn costs() {
+    let priced = |machine: Desired, price: &str| Desired { hourly_price: Some(price.parse().unwrap()), ..machine };
+    let costs = |guest: Guest, price: &str| Guest { hourly_price: Some(price.parse().unwrap()), ..guest };
+    let bigger = || wants(with(small(), "cores", 4));
+    for (name, scene, expected) in [
+        ("a create costs its price", scene(vec![priced(web(), "0.5")], vec![]), Some("0.50")),
+        (
+            "an update costs the difference",
+            scene(vec![priced(bigger(), "0.7")], vec![costs(web_guest(), "0.5")]),
+            Some("0.20"),
+        ),
+        ("a smaller one saves", scene(vec![priced(bigger(), "0.2")], vec![costs(web_guest(), "0.5")]), Some("-0.30")),
+        ("an unknown price is not nothing", scene(vec![bigger()], vec![costs(web_guest(), "0.5")]), None),
+        (
+            "a delete saves what it costs",
+            scene(
+                vec![Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() }],
+                vec![costs(web_guest(), "0.5")],
+            ),
+            Some("-0.50"),
+        ),
+        (
+            "an update and a start cost the difference once",
+            scene(
+                vec![priced(Desired { run: Some(Run::Running), ..bigger() }, "0.7")],
+                vec![costs(runs("stopped"), "0.1")],
+            ),
+            Some("0.60"),
+        ),
+        (
+            "what is made stopped costs nothing that is known",
+            scene(vec![priced(Desired { run: Some(Run::Stopped), ..web() }, "0.7")], vec![]),
+            None,
+        ),
+    ] {
+        let expected = expected.map(|text| text.parse::<Price>().unwrap());
+        assert_eq!(scene.plan().hourly_cost_delta(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_digest_names_exactly_what_will_be_done() {
+    let wants_cores = |cores: i64| wants(with(small(), "cores", cores));
+    let digest = |desired: Desired, guest: Guest| scene(vec![desired], vec![guest]).plan().steps[0].digest.clone();
+    let base = digest(wants_cores(4), web_guest());
+    let secret = |text: &str| wants(with(small(), "env", [("TOKEN", Value::secret(text))]));
+    for (name, other, same) in [
+        ("the same again", digest(wants_cores(4), web_guest()), true),
+        ("another value", digest(wants_cores(5), web_guest()), false),
+        (
+            "reality moved",
+            digest(wants_cores(4), Guest { config: Config::known(with(small(), "cores", 3)), ..web_guest() }),
+            false,
+        ),
+        (
+            "another field as well",
+            digest(wants(with(with(small(), "cores", 4), "tags", vec!["a"])), web_guest()),
+            false,
+        ),
+        ("another guest", digest(recorded(wants_cores(4), "102"), Guest { id: "102".into(), ..web_guest() }), false),
+        (
+            "another object of the same name",
+            digest(
+                Desired { uid: "uid-2".into(), ..wants_cores(4) },
+                marked(web_guest(), |mark| mark.owner_uid = "uid-2".into()),
+            ),
+            false,
+        ),
+        (
+            "reality moved elsewhere",
+            digest(wants_cores(4), Guest { config: Config::known(with(small(), "tags", vec!["x"])), ..web_guest() }),
+            true,
+        ),
+        (
+            "the guest now holds data, which an update does not touch",
+            digest(wants_cores(4), Guest { holds_data: Reading::Known(true), ..web_guest() }),
+            true,
+        ),
+    ] {
+        assert_eq!(other == base, same, "{name}");
+    }
+    assert_ne!(digest(secret("one"), web_guest()), digest(secret("two"), web_guest()), "a secret counts, unseen");
+}
+
+#[test]
+fn an_approval_of_a_replacement_does_not_cover_data_that_appeared_since() {
+    let desired = || wants(with(small(), "image", "debian-13"));
+    let before = scene(vec![desired()], vec![web_guest()]).plan();
+    let after = scene(vec![desired()], vec![Guest { holds_data: Reading::Known(true), ..web_guest() }]).plan();
+    assert_eq!((before.steps[0].class, after.steps[0].class), (Class::Disruptive, Class::Destructive));
+    assert_ne!(before.steps[0].digest, after.steps[0].digest);
+}
+
+#[test]
+fn steps_of_a_guest_follow_each_other_and_those_it_depends_on() {
+    let db = Desired { run: Some(Run::Stopped), provider_id: Some("900".into()), ..machine("db") };
+    let web = Desired { depends_on: vec![target("db")], ..machine("web") };
+    let change_set = scene(vec![web, db], vec![foreign("900", small())]).plan();
+    let steps: Vec<(&str, Vec<&str>)> =
+        change_set.steps.iter().map(|step| (&*step.id, step.depends_on.iter().map(String::as_str).collect())).collect();
+    assert_eq!(
+        steps,
+        [("shop/db/adopt", vec![]), ("shop/db/stop", vec!["shop/db/adopt"]), ("shop/web/create", vec!["shop/db/stop"]),]
+    );
+}
+
+#[test]
+fn a_replacement_is_made_first_where_the_deployer_allows() {
+    let bigger = |machine: Desired| Desired { fields: fields([("gpu_count", 2.into())]), ..machine };
+    let pod = guest("p-1", &machine("web"), fields([("gpu_count", 1.into())]));
+    let step = |scene: Scene| scene.plan().steps.remove(0);
+    assert!(step(Scene::new(&GPU, vec![bigger(machine("web"))], vec![pod.clone()])).create_first);
+    let pinned = Desired { provider_id: Some("p-1".into()), ..bigger(machine("web")) };
+    assert!(!step(Scene::new(&GPU, vec![pinned], vec![pod])).create_first, "two guests cannot have one id");
+    let image = wants(with(small(), "image", "debian-13"));
+    assert!(!step(scene(vec![image], vec![web_guest()])).create_first, "this deployer cannot");
+}
+
+#[test]
+fn a_guest_without_an_owner_is_named_by_its_id() {
+    let change_set = scene(vec![], vec![guest("300", &machine("gone"), small())]).orphans(Orphans::Delete).plan();
+    let step = &change_set.steps[0];
+    assert_eq!(step.target, Target { namespace: String::new(), name: "300".into(), kind: "Guest".into() });
+    assert_eq!((&*step.id, step.action), ("guest/300/delete", Action::Delete));
+}
