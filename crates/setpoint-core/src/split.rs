@@ -47,17 +47,12 @@ pub struct KnownRevision {
     pub phase: RevisionPhase,
 }
 
-/// The finest weight that a deployer can give, in basis points. A router counts single basis points; a load balancer may
-/// know whole per cents; where instances are all there is, one of `n` instances is the least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Granularity {
-    /// Any number of basis points.
-    #[default]
-    Exact,
-    /// Multiples of this many basis points, such as 100 for whole per cents. 0 is taken for 1.
-    Multiples(u32),
-    /// So many equal slots. 0 is taken for 1.
-    Slots(u32),
+/// How finely a deployer can divide traffic: into so many equal slots. A router counts single basis points; a load balancer
+/// may know whole per cents; where instances are all there is, one instance is the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Granularity {
+    slots: u32,
 }
 
 impl Split {
@@ -82,22 +77,6 @@ impl Split {
     /// Everything to one revision.
     pub fn all_to(revision: impl Into<String>) -> Split {
         Split { entries: vec![SplitEntry { revision: revision.into(), weight_bps: ALL_BPS }] }
-    }
-
-    /// The split that comes nearest to these shares, whatever they sum to. `None` if there is nothing to share.
-    pub fn from_shares(shares: &[(String, u64)], granularity: Granularity) -> Option<Split> {
-        let total: u128 = shares.iter().map(|(_, share)| u128::from(*share)).sum();
-        if total == 0 || shares.len() > MAX_ENTRIES {
-            return None;
-        }
-        let slots = granularity.slots();
-        let counts = apportion(&shares.iter().map(|(_, share)| *share).collect::<Vec<_>>(), slots);
-        let entries = shares
-            .iter()
-            .zip(granularity.weights(&counts))
-            .map(|((revision, _), weight_bps)| SplitEntry { revision: revision.clone(), weight_bps })
-            .collect();
-        Split::new(entries).ok()
     }
 
     pub fn entries(&self) -> &[SplitEntry] {
@@ -126,7 +105,10 @@ impl Split {
     /// The revision that gets the most; the first of several.
     pub fn main(&self) -> &str {
         let first = &self.entries[0];
-        let main = self.entries.iter().fold(first, |best, entry| if entry.weight_bps > best.weight_bps { entry } else { best });
+        let main = self
+            .entries
+            .iter()
+            .fold(first, |best, entry| if entry.weight_bps > best.weight_bps { entry } else { best });
         &main.revision
     }
 
@@ -183,9 +165,9 @@ impl Split {
     /// The nearest split that a deployer of this granularity can apply.
     pub fn rounded(&self, granularity: Granularity) -> Split {
         let weights: Vec<u64> = self.entries.iter().map(|entry| u64::from(entry.weight_bps)).collect();
-        let counts = apportion(&weights, granularity.slots());
+        let slots: Vec<u64> = apportion(&weights, granularity.slots).into_iter().map(u64::from).collect();
         let mut entries = self.entries.clone();
-        for (entry, weight) in entries.iter_mut().zip(granularity.weights(&counts)) {
+        for (entry, weight) in entries.iter_mut().zip(apportion(&slots, ALL_BPS)) {
             entry.weight_bps = weight;
         }
         Split { entries }
@@ -237,48 +219,48 @@ impl From<Split> for Vec<SplitEntry> {
 }
 
 impl Granularity {
-    /// How many equal parts all traffic has.
-    fn slots(self) -> u32 {
-        match self {
-            Granularity::Exact => ALL_BPS,
-            Granularity::Multiples(bps) => (ALL_BPS / bps.clamp(1, ALL_BPS)).max(1),
-            Granularity::Slots(slots) => slots.clamp(1, ALL_BPS),
-        }
+    /// Single basis points.
+    pub const EXACT: Granularity = Granularity { slots: ALL_BPS };
+    /// Whole per cents.
+    pub const PERCENT: Granularity = Granularity { slots: 100 };
+
+    /// So many equal slots, at least one and at most one for each basis point.
+    pub fn slots(slots: u32) -> Granularity {
+        Granularity { slots: slots.clamp(1, ALL_BPS) }
     }
 
-    /// How far apart two weights are at least, rounded up.
+    /// The weight of one slot, rounded up.
     pub fn grain_bps(self) -> u32 {
-        ALL_BPS.div_ceil(self.slots())
+        ALL_BPS.div_ceil(self.slots)
     }
 
     /// The largest weight of this granularity that is not above `weight_bps`.
     pub fn floor(self, weight_bps: u32) -> u32 {
-        let slots = u64::from(self.slots());
-        let weight = u64::from(weight_bps.min(ALL_BPS));
-        // A slot's weight is itself rounded down, so the slot above may still fit.
-        let below = weight * slots / u64::from(ALL_BPS);
-        let fits = (below..=(below + 1).min(slots)).rev().map(|count| self.weight_of(count)).find(|at| *at <= weight);
-        fits.map_or(0, |weight| u32::try_from(weight).expect("no more than all"))
+        let weight = weight_bps.min(ALL_BPS);
+        // A slot's weight is itself rounded down, so one slot more than the quotient may still fit.
+        let slots = weight * self.slots / ALL_BPS;
+        let more = self.weight_of((slots + 1).min(self.slots));
+        if more <= weight { more } else { self.weight_of(slots) }
     }
 
-    /// The nearest weight that is neither nothing nor everything unless `weight_bps` is.
+    /// The nearest weight, but neither nothing nor everything unless that is asked for or there is nothing else.
     pub fn nearest(self, weight_bps: u32) -> u32 {
-        let slots = self.slots();
-        if weight_bps == 0 || weight_bps >= ALL_BPS || slots == 1 {
-            return weight_bps.min(ALL_BPS) / ALL_BPS.min(if slots == 1 { ALL_BPS } else { 1 }) * if slots == 1 { ALL_BPS } else { 1 };
+        let weight = weight_bps.min(ALL_BPS);
+        if weight == 0 || weight == ALL_BPS {
+            return weight;
         }
-        let rounded = (u64::from(weight_bps) * u64::from(slots) + u64::from(ALL_BPS) / 2) / u64::from(ALL_BPS);
-        let count = rounded.clamp(1, u64::from(slots) - 1);
-        u32::try_from(self.weight_of(count)).expect("no more than all")
+        let slots = (weight * self.slots + ALL_BPS / 2) / ALL_BPS;
+        self.weight_of(slots.clamp(1, self.slots.saturating_sub(1).max(1)))
     }
 
-    fn weight_of(self, count: u64) -> u64 {
-        count * u64::from(ALL_BPS) / u64::from(self.slots())
+    fn weight_of(self, slots: u32) -> u32 {
+        slots * ALL_BPS / self.slots
     }
+}
 
-    /// Slots as basis points: exact where the slots divide 10 000, nearest otherwise, 10 000 together in any case.
-    fn weights(self, counts: &[u32]) -> Vec<u32> {
-        apportion(&counts.iter().map(|count| u64::from(*count)).collect::<Vec<_>>(), ALL_BPS)
+impl Default for Granularity {
+    fn default() -> Granularity {
+        Granularity::EXACT
     }
 }
 
