@@ -92,10 +92,8 @@ fn split_by_hand(facts: &Facts<'_>) -> Option<RolloutState> {
     if !matches!(state.phase, RolloutPhase::Progressing | RolloutPhase::Aborting) || state.paused.is_some() {
         return None;
     }
-    let asked = state.asked.as_ref()?;
-    let stands = facts.split?.entries();
-    let ours = stands == asked.entries || asked.before.as_deref() == Some(stands);
-    (!ours).then(|| RolloutState {
+    let by_hand = state.asked.is_some() && facts.split.is_some() && !facts.split_is_ours();
+    by_hand.then(|| RolloutState {
         paused: Some(PauseReason::ManualSplit),
         message: Some("paused: the split was set by hand; resume, promote or abort".to_owned()),
         ..state.clone()
@@ -140,6 +138,7 @@ fn begun(facts: &Facts<'_>, state: &RolloutState, target: &str) -> RolloutState 
         Some(split) => split.without(target).map(|others| others.main().to_owned()),
         None => None,
     };
+    let from = from.filter(|from| facts.revisions.contains_key(from) && from != target);
     let message = match &from {
         Some(from) => format!("rolls out {target} in the place of {from}"),
         None => format!("rolls out {target}"),
@@ -147,7 +146,7 @@ fn begun(facts: &Facts<'_>, state: &RolloutState, target: &str) -> RolloutState 
     RolloutState {
         phase: RolloutPhase::Progressing,
         target: Some(target.to_owned()),
-        from: from.filter(|from| facts.revisions.contains_key(from) && from != target),
+        from,
         direct: pinned.is_some(),
         stage: 0,
         since: Some(facts.now),

@@ -193,11 +193,26 @@ impl<'f> Facts<'f> {
         self.promise().limit().saturating_sub(u32::try_from(held).unwrap_or(u32::MAX))
     }
 
-    /// Whether the promise would still be kept if `name` were scaled to `replicas`, or is not kept anyway.
-    fn may_scale(&self, name: &str, replicas: u32) -> bool {
-        let Some(split) = self.split else { return true };
+    /// Whether `name` can do with `replicas`: its own share is borne, and enough serve in all. What others lack is not
+    /// made worse by it.
+    fn may_give(&self, name: &str, replicas: u32) -> bool {
+        let Some(split) = self.split.filter(|split| split.weight(name) > 0) else { return true };
+        let promise = self.promise();
         let after = |other: &str| if other == name { self.ready(other).min(replicas) } else { self.ready(other) };
-        self.promise().kept(split, after) || self.ready(name) <= replicas
+        let serving: u64 = split.routed().map(|entry| u64::from(after(&entry.revision))).sum();
+        after(name) >= promise.need(split.weight(name)) && serving >= u64::from(promise.owed())
+    }
+
+    /// Whether `name` can do with `replicas`, or loses nothing that is ready.
+    fn may_trim(&self, name: &str, replicas: u32) -> bool {
+        self.ready(name) <= replicas || self.may_give(name, replicas)
+    }
+
+    /// Whether the split that stands is the one last asked for, or the one before it.
+    fn split_is_ours(&self) -> bool {
+        let stands = self.split.map(Split::entries);
+        let ours = |asked: &AskedSplit| stands == Some(&asked.entries) || stands == asked.before.as_deref();
+        self.state.asked.as_ref().is_some_and(ours)
     }
 
     fn after(&self, since: Option<Timestamp>, seconds: u32) -> Timestamp {

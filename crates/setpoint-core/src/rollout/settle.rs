@@ -2,6 +2,7 @@
 
 use setpoint_api::app::RolloutPhase;
 use setpoint_api::revision::RevisionPhase;
+use setpoint_api::traffic_split::SplitEntry;
 
 use super::shift::{Shift, yielded};
 use super::{Action, Decision, Facts, WaitsOn};
@@ -84,15 +85,15 @@ fn lacking<'f>(facts: &Facts<'f>) -> impl Iterator<Item = (&'f str, u32)> {
     })
 }
 
-/// Nobody that serves has more instances than its weight asks for.
+/// Nobody that serves has more instances than its weight asks for, as far as the promise lets them go.
 fn not_too_many(facts: &Facts<'_>) -> Option<Decision> {
     let promise = facts.promise();
     facts.split?.routed().find_map(|entry| {
         let name = &entry.revision;
-        let share = promise.share(entry.weight_bps);
-        let shrink = facts.revision(name)?.asked > share && facts.may_scale(name, share);
-        let scale = Action::Scale { revision: name.clone(), replicas: share };
-        shrink.then(|| facts.act(vec![scale], format!("{name} needs {share}")))
+        let asked = facts.revision(name)?.asked;
+        let replicas = (promise.share(entry.weight_bps)..asked).find(|replicas| facts.may_trim(name, *replicas))?;
+        let scale = Action::Scale { revision: name.clone(), replicas };
+        Some(facts.act(vec![scale], format!("{name} needs no more than {replicas}")))
     })
 }
 
@@ -104,12 +105,11 @@ fn kept<'f>(facts: &Facts<'f>) -> Option<(&'f str, jiff::Timestamp)> {
     (facts.state.phase == RolloutPhase::Complete && runs && facts.now < until).then_some((from, until))
 }
 
-/// The split without those of this rollout that lost their traffic. What a person named at weight 0 stays.
+/// The split without one that lost its traffic. What a person named at weight 0 stays.
 fn without_the_done(facts: &Facts<'_>, kept: Option<&str>) -> Option<Split> {
     let split = facts.split?;
-    let ours = [facts.state.from.as_deref(), facts.state.target.as_deref()].into_iter().flatten();
-    let done = ours.into_iter().find(|name| split.names(name) && split.weight(name) == 0 && kept != Some(name))?;
-    split.without(done)
+    let done = |entry: &&SplitEntry| entry.weight_bps == 0 && kept != Some(entry.revision.as_str());
+    split.without(&split.entries().iter().find(done).filter(|_| facts.split_is_ours())?.revision)
 }
 
 /// What runs without traffic and is not named by the split is drained; what failed is stopped.

@@ -74,7 +74,7 @@ fn trim(facts: &Facts<'_>) -> Option<Shift> {
     let (name, _) = facts
         .revisions
         .iter()
-        .find(|(name, revision)| too_large(revision) && facts.may_scale(name, promise.replicas))?;
+        .find(|(name, revision)| too_large(revision) && facts.may_trim(name, promise.replicas))?;
     Some(scale(name, promise.replicas, format!("{} replicas are asked for", promise.replicas)))
 }
 
@@ -190,13 +190,4 @@ fn runs(revision: &RevisionFacts) -> bool {
 
 fn scale(revision: &str, replicas: u32, reason: String) -> Shift {
     Shift::Act(vec![Action::Scale { revision: revision.to_owned(), replicas }], reason)
-}
-
-impl Facts<'_> {
-    /// Whether the promise is surely kept when `name` is scaled down to `replicas`.
-    fn may_give(&self, name: &str, replicas: u32) -> bool {
-        let Some(split) = self.split.filter(|split| split.weight(name) > 0) else { return true };
-        let after = |other: &str| if other == name { self.ready(other).min(replicas) } else { self.ready(other) };
-        self.promise().kept(split, after)
-    }
 }

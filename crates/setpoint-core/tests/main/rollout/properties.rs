@@ -1,6 +1,8 @@
 //! Whole rollouts under every kind of mishap: what holds at every moment, and where they end.
+#![allow(clippy::disallowed_methods)]
 
-use proptest::prelude::*;
+use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Generator;
 use setpoint_api::app::{Analysis, Pause, Preview, RolloutPhase, RolloutStep, RolloutVerb, Strategy};
 use setpoint_core::split::{Granularity, Split};
 
@@ -20,14 +22,12 @@ enum Incident {
     SplitByHand,
 }
 
-fn weight() -> impl Strategy_<Value = RolloutStep> {
+fn weight() -> impl Generator<Value = RolloutStep> {
     prop_oneof![1..=10_000_u32, Just(1), Just(50), Just(5_000)]
         .prop_map(|weight| RolloutStep { weight_bps: Some(weight), ..RolloutStep::default() })
 }
 
-use proptest::strategy::Strategy as Strategy_;
-
-fn wait() -> impl Strategy_<Value = RolloutStep> {
+fn wait() -> impl Generator<Value = RolloutStep> {
     let analysis = Analysis { min_success_bps: Some(9_900), seconds: 30, ..Analysis::default() };
     prop_oneof![
         prop::option::of(0..60_u32)
@@ -36,7 +36,7 @@ fn wait() -> impl Strategy_<Value = RolloutStep> {
     ]
 }
 
-fn strategies() -> impl Strategy_<Value = Strategy> {
+fn strategies() -> impl Generator<Value = Strategy> {
     let steps = prop::collection::vec((weight(), prop::option::of(wait())), 0..5).prop_map(|mut steps| {
         steps.sort_by_key(|(weight, _)| weight.weight_bps);
         steps.into_iter().flat_map(|(weight, wait)| [Some(weight), wait]).flatten().collect::<Vec<_>>()
@@ -56,11 +56,11 @@ fn strategies() -> impl Strategy_<Value = Strategy> {
     )
 }
 
-fn granularities() -> impl Strategy_<Value = Granularity> {
+fn granularities() -> impl Generator<Value = Granularity> {
     prop_oneof![Just(Granularity::EXACT), Just(Granularity::PERCENT)]
 }
 
-fn fates() -> impl Strategy_<Value = Vec<Fate>> {
+fn fates() -> impl Generator<Value = Vec<Fate>> {
     let fate = prop_oneof![
         4 => Just(Fate::Done),
         1 => Just(Fate::Refused),
@@ -70,11 +70,11 @@ fn fates() -> impl Strategy_<Value = Vec<Fate>> {
     prop::collection::vec(fate, 0..60)
 }
 
-fn natures() -> impl Strategy_<Value = Nature> {
+fn natures() -> impl Generator<Value = Nature> {
     prop_oneof![3 => Just(Nature::Good), 1 => Just(Nature::Fails), 1 => Just(Nature::Hangs), 1 => Just(Nature::Errs)]
 }
 
-fn incidents() -> impl Strategy_<Value = Vec<Incident>> {
+fn incidents() -> impl Generator<Value = Vec<Incident>> {
     use RolloutVerb::{Abort, Pause, Promote, Resume, Retry, Skip};
     let verbs = prop::sample::select(vec![Abort, Pause, Promote, Resume, Retry, Skip]);
     let incident = prop_oneof![
@@ -128,7 +128,7 @@ fn assert_settled(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("N").map_or(256, |n| n.parse().unwrap())))]
 
     #[test]
     fn a_rollout_keeps_its_promise_whatever_becomes_of_its_writes(

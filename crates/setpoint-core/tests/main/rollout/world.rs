@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use setpoint_api::app::{RolloutPhase, RolloutRequest, RolloutState, RolloutVerb, Strategy};
+use setpoint_api::app::{PauseReason, RolloutPhase, RolloutRequest, RolloutState, RolloutVerb, Strategy};
 use setpoint_api::revision::RevisionPhase;
 use setpoint_core::lifecycle::{self, Event, Life};
 use setpoint_core::rollout::{
@@ -16,7 +16,7 @@ use setpoint_core::split::{Granularity, KnownRevision, Split};
 
 /// How a revision behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Nature {
+pub(super) enum Nature {
     #[default]
     Good,
     /// Its instances end in failure.
@@ -31,7 +31,7 @@ pub enum Nature {
 
 /// What becomes of one write of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fate {
+pub(super) enum Fate {
     #[default]
     Done,
     /// It is refused, and the controller starts over.
@@ -43,25 +43,25 @@ pub enum Fate {
 }
 
 #[derive(Debug, Clone)]
-pub struct World {
-    pub now: Timestamp,
-    pub strategy: Strategy,
-    pub replicas: u32,
-    pub granularity: Granularity,
-    pub template: String,
-    pub request: Option<RolloutRequest>,
-    pub state: RolloutState,
-    pub revisions: BTreeMap<String, RevisionFacts>,
-    pub natures: BTreeMap<String, Nature>,
-    pub split: Option<Split>,
-    pub stock: Stock,
-    pub history_limit: u32,
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) strategy: Strategy,
+    pub(super) replicas: u32,
+    pub(super) granularity: Granularity,
+    pub(super) template: String,
+    pub(super) request: Option<RolloutRequest>,
+    pub(super) state: RolloutState,
+    pub(super) revisions: BTreeMap<String, RevisionFacts>,
+    pub(super) natures: BTreeMap<String, Nature>,
+    pub(super) split: Option<Split>,
+    pub(super) stock: Stock,
+    pub(super) history_limit: u32,
     /// Everything that was done, as text.
-    pub log: Vec<String>,
+    pub(super) log: Vec<String>,
 }
 
 impl World {
-    pub fn new(strategy: Strategy, replicas: u32) -> World {
+    pub(super) fn new(strategy: Strategy, replicas: u32) -> World {
         let mut world = World {
             now: Timestamp::UNIX_EPOCH,
             strategy,
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// A world in which `web-1` serves.
-    pub fn serving(strategy: Strategy, replicas: u32) -> World {
+    pub(super) fn serving(strategy: Strategy, replicas: u32) -> World {
         let mut world = World::new(strategy, replicas);
         world.settle();
         assert_eq!(world.served_by(), "web-1 10000", "{:#?}", world.log);
@@ -91,32 +91,32 @@ impl World {
     }
 
     /// Gives the App a template that is a new revision.
-    pub fn deploy(&mut self, name: &str, nature: Nature) {
+    pub(super) fn deploy(&mut self, name: &str, nature: Nature) {
         let number = self.revisions.len() as u64 + 1;
         self.revisions.entry(name.to_owned()).or_insert(RevisionFacts { number, ..RevisionFacts::default() });
         self.natures.insert(name.to_owned(), nature);
         self.template = name.to_owned();
     }
 
-    pub fn ask(&mut self, verb: RolloutVerb, revision: Option<&str>) {
+    pub(super) fn ask(&mut self, verb: RolloutVerb, revision: Option<&str>) {
         let id = format!("{verb} {}", self.now);
         self.request = Some(RolloutRequest { id, verb, revision: revision.map(str::to_owned) });
     }
 
-    pub fn served_by(&self) -> String {
+    pub(super) fn served_by(&self) -> String {
         self.split.as_ref().map_or("nothing".to_owned(), ToString::to_string)
     }
 
-    pub fn promise(&self) -> Promise {
+    pub(super) fn promise(&self) -> Promise {
         Promise::of(&self.strategy, self.replicas, self.granularity)
     }
 
-    pub fn promise_kept(&self) -> bool {
+    pub(super) fn promise_kept(&self) -> bool {
         let ready = |name: &str| self.revisions.get(name).map_or(0, |revision| revision.ready);
         self.split.as_ref().is_none_or(|split| self.promise().kept(split, ready))
     }
 
-    pub fn decide(&self) -> Decision {
+    pub(super) fn decide(&self) -> Decision {
         let samples = self.revisions.keys().filter_map(|name| Some((name.clone(), self.sample(name)?))).collect();
         decide(&Facts {
             now: self.now,
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// The controller is woken: it decides and acts until it waits, or until a write goes wrong.
-    pub fn reconcile(&mut self, mut fate: impl FnMut() -> Fate) -> Decision {
+    pub(super) fn reconcile(&mut self, mut fate: impl FnMut() -> Fate) -> Decision {
         for _ in 0..200 {
             let decision = self.decide();
             assert_eq!(decision, self.decide(), "the same facts give the same decision");
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// What must be true at any moment.
-    pub fn assert_sound(&self) {
+    pub(super) fn assert_sound(&self) {
         let Some(split) = &self.split else { return };
         let sum: u32 = split.entries().iter().map(|entry| entry.weight_bps).sum();
         assert_eq!(sum, 10_000, "{split}");
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// Time passes, and instances start and stop.
-    pub fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(10);
         let names: Vec<String> = self.revisions.keys().cloned().collect();
         for name in names {
@@ -259,11 +259,14 @@ impl World {
     }
 
     /// Runs without faults until nothing more is to be done, answering for the person who is waited for.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..2_000 {
             let decision = self.reconcile(Fate::default);
             match decision.waits_on {
                 WaitsOn::Nothing if self.is_settled() => return,
+                WaitsOn::Person if self.state.paused == Some(PauseReason::Inconclusive) => {
+                    self.ask(RolloutVerb::Skip, None);
+                }
                 WaitsOn::Person => self.ask(RolloutVerb::Resume, None),
                 _ => {}
             }
@@ -273,7 +276,7 @@ impl World {
     }
 
     /// Runs without faults until `enough`, and answers nobody.
-    pub fn run_until(&mut self, enough: impl Fn(&World) -> bool) {
+    pub(super) fn run_until(&mut self, enough: impl Fn(&World) -> bool) {
         for _ in 0..2_000 {
             self.reconcile(Fate::default);
             if enough(self) {
