@@ -241,7 +241,7 @@ impl<'f> Facts<'f> {
         }
         let before = self.split.map(|split| split.entries().to_vec());
         let asked = Some(AskedSplit { entries: split.into_entries(), before });
-        self.remember(RolloutState { asked, message: Some(reason), ..self.state.clone() })
+        Decision { reason, ..self.remember(RolloutState { asked, ..self.state.clone() }) }
     }
 }
 
