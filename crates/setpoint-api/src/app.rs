@@ -44,13 +44,13 @@ const MAX_REPLICAS: u32 = 100_000;
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "Environment", type_ = "string", json_path = ".spec.environment"),
-    printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".status.servingRevision"),
-    printcolumn(name = "Rollout", type_ = "string", json_path = ".status.rollout.phase"),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.rollout.message", priority = "1"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name":"Environment","type":"string","jsonPath":".spec.environment"}"#,
+    printcolumn = r#"{"name":"Replicas","type":"integer","jsonPath":".spec.replicas"}"#,
+    printcolumn = r#"{"name":"Ready","type":"integer","jsonPath":".status.readyReplicas"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".status.servingRevision"}"#,
+    printcolumn = r#"{"name":"Rollout","type":"string","jsonPath":".status.rollout.phase"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.rollout.message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 pub struct AppSpec {
     /// What each instance runs.

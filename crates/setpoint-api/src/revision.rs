@@ -35,13 +35,13 @@ pub(crate) const MAX_DRAIN_SECONDS: u32 = 86_400;
     status = "RevisionStatus",
     derive = "PartialEq",
     doc = "An immutable snapshot of an App: template, configuration and deployer parameters.",
-    printcolumn(name = "App", type_ = "string", json_path = ".spec.appRef.name"),
-    printcolumn(name = "Number", type_ = "integer", json_path = ".spec.number"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = "1"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name":"App","type":"string","jsonPath":".spec.appRef.name"}"#,
+    printcolumn = r#"{"name":"Number","type":"integer","jsonPath":".spec.number"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Ready","type":"integer","jsonPath":".status.readyReplicas"}"#,
+    printcolumn = r#"{"name":"Desired","type":"integer","jsonPath":".status.desiredReplicas"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "self == oldSelf",

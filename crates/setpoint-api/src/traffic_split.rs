@@ -31,10 +31,10 @@ pub const MAX_ENTRIES: usize = 32;
     status = "TrafficSplitStatus",
     derive = "PartialEq",
     doc = "Which revisions of an App get how much of its traffic.",
-    printcolumn(name = "App", type_ = "string", json_path = ".spec.app"),
-    printcolumn(name = "Split", type_ = "string", json_path = ".status.summary"),
-    printcolumn(name = "Settled", type_ = "string", json_path = ".status.conditions[?(@.type==\"Settled\")].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name":"App","type":"string","jsonPath":".spec.app"}"#,
+    printcolumn = r#"{"name":"Split","type":"string","jsonPath":".status.summary"}"#,
+    printcolumn = r#"{"name":"Settled","type":"string","jsonPath":".status.conditions[?(@.type=='Settled')].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 pub struct TrafficSplitSpec {
     /// The App whose revisions these are. It never changes.

@@ -63,6 +63,12 @@ impl Promise {
         self.granularity.floor(u32::try_from(bearable).unwrap_or(ALL_BPS))
     }
 
+    /// The largest weight whose need is met by so many ready instances, the forgiven grain included.
+    pub fn forgiven(&self, ready: u32) -> u32 {
+        let grain = if ready > 0 { self.granularity.grain_bps() } else { 0 };
+        self.bearable(ready).saturating_add(grain).min(ALL_BPS)
+    }
+
     /// Whether the promise is kept by this split and these ready instances.
     pub fn kept(&self, split: &Split, ready: impl Fn(&str) -> u32) -> bool {
         let serving: u64 = split.routed().map(|entry| u64::from(ready(&entry.revision))).sum();

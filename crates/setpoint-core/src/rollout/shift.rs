@@ -166,23 +166,30 @@ fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift
         }
     }
     let lack = course.replicas.saturating_sub(to.asked);
-    yielded(facts, name, lack).or_else(|| merged(facts, course)).unwrap_or_else(|| {
+    yielded(facts, name, lack).or_else(|| handed_over(facts, course)).unwrap_or_else(|| {
         Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {}", facts.promise()))
     })
 }
 
-/// Several others share traffic, and each needs what it has: the smallest hands its traffic to another, and can go.
-fn merged(facts: &Facts<'_>, course: Course<'_>) -> Option<Shift> {
+/// Several others share traffic, and each needs all it has: one hands over what one of its instances bears, and can then do
+/// with one less.
+fn handed_over(facts: &Facts<'_>, course: Course<'_>) -> Option<Shift> {
     let split = facts.split?;
+    let promise = facts.promise();
     let mut others: Vec<_> = split.routed().filter(|entry| entry.revision != course.to).collect();
     others.sort_by_key(|entry| (facts.state.from.as_deref() == Some(&entry.revision), entry.weight_bps));
-    let (least, rest) = others.split_first()?;
-    let promise = facts.promise();
-    let next =
-        rest.iter().rev().map(|other| split.moved(&least.revision, &other.revision, ALL_BPS)).find(|next| {
-            promise.kept(next, |name| facts.ready(name)) || !promise.kept(split, |name| facts.ready(name))
-        })?;
-    Some(Shift::Ask(only_ours(facts, course.to, next), format!("{} makes room for {}", least.revision, course.to)))
+    others.iter().find_map(|giver| {
+        let keeps = promise.forgiven(facts.ready(&giver.revision).checked_sub(1)?);
+        let takers = others.iter().filter(|taker| taker.revision != giver.revision);
+        let next = takers.fold(split.clone(), |next, taker| {
+            let spare = promise.forgiven(facts.ready(&taker.revision)).saturating_sub(next.weight(&taker.revision));
+            let surplus = next.weight(&giver.revision).saturating_sub(keeps);
+            next.moved(&giver.revision, &taker.revision, surplus.min(spare))
+        });
+        let enough = next != *split && next.weight(&giver.revision) <= keeps;
+        let reason = format!("{} hands over to make room for {}", giver.revision, course.to);
+        enough.then(|| Shift::Ask(only_ours(facts, course.to, next), reason))
+    })
 }
 
 /// Another revision gives up to `lack` instances that its weight does not need: first one without traffic, then the

@@ -1,5 +1,4 @@
 //! Whole rollouts under every kind of mishap: what holds at every moment, and where they end.
-#![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -128,7 +127,7 @@ fn assert_settled(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(std::env::var("N").map_or(256, |n| n.parse().unwrap())))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn a_rollout_keeps_its_promise_whatever_becomes_of_its_writes(
