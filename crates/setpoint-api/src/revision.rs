@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn revisions_are_checked() {
-        let rows: [(&str, fn(&mut RevisionSpec), &[&str]); 5] = [
+        type Change = fn(&mut RevisionSpec);
+        let rows: [(&str, Change, &[&str]); 5] = [
             ("a good one", |_| {}, &[]),
             (
                 "numbers begin at 1",

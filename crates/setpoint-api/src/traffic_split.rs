@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn splits_are_checked() {
-        let rows: [(&str, &[(&str, u32)], &[&str]); 8] = [
+        type Weights = &'static [(&'static str, u32)];
+        let rows: [(&str, Weights, &[&str]); 8] = [
             ("all to one", &[("web-1", 10_000)], &[]),
             ("a weight below one per cent", &[("web-1", 9_999), ("web-2", 1)], &[]),
             ("a preview of weight 0", &[("web-1", 10_000), ("web-2", 0)], &[]),

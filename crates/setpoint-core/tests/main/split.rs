@@ -7,6 +7,8 @@ use setpoint_api::revision::RevisionPhase;
 use setpoint_api::traffic_split::SplitEntry;
 use setpoint_core::split::{Granularity, KnownRevision, Split, SplitError, apportion};
 
+type Weights = &'static [(&'static str, u32)];
+
 fn split(entries: &[(&str, u32)]) -> Result<Split, SplitError> {
     let entry = |&(revision, weight_bps): &(&str, u32)| SplitEntry { revision: revision.to_owned(), weight_bps };
     Split::new(entries.iter().map(entry).collect())
@@ -15,7 +17,7 @@ fn split(entries: &[(&str, u32)]) -> Result<Split, SplitError> {
 #[test]
 fn what_is_no_split_is_refused() {
     let name = "web-1".to_owned();
-    let rows: [(&str, &[(&str, u32)], Result<&str, SplitError>); 10] = [
+    let rows: [(&str, Weights, Result<&str, SplitError>); 10] = [
         ("all to one", &[("web-1", 10_000)], Ok("web-1 10000")),
         ("weights below one per cent", &[("web-3", 9_999), ("web-4", 1)], Ok("web-3 9999, web-4 1")),
         ("order is kept", &[("web-4", 100), ("web-3", 9_900)], Ok("web-4 100, web-3 9900")),
@@ -55,7 +57,7 @@ fn only_ready_revisions_of_the_same_app_get_traffic() {
     ]
     .map(|(name, known)| (name.to_owned(), known))
     .into();
-    let rows: [(&str, &[(&str, u32)], Result<(), &str>); 6] = [
+    let rows: [(&str, Weights, Result<(), &str>); 6] = [
         ("a Ready one", &[("web-1", 10_000)], Ok(())),
         ("a preview of what still warms", &[("web-1", 10_000), ("web-2", 0)], Ok(())),
         (

@@ -22,7 +22,8 @@ fn verdicts() {
     let relative = Analysis { max_success_drop_bps: Some(100), ..Analysis::default() };
     let old = Sample { since: SINCE - SignedDuration::from_secs(1), ..sample(1_000, 1_000, 0) };
     let good = || Some(sample(1_000, 0, 0));
-    let rows: [(&str, &Analysis, Option<Sample>, Option<Sample>, i64, &str); 19] = [
+    type Row<'a> = (&'static str, &'a Analysis, Option<Sample>, Option<Sample>, i64, &'static str);
+    let rows: [Row<'_>; 19] = [
         ("good for long enough", &absolute, good(), None, 60, "passes"),
         ("good so far", &absolute, good(), None, 59, "goes on until 1970-01-01T00:01:00Z"),
         ("exactly at the bound", &absolute, Some(sample(10_000, 50, 0)), None, 60, "passes"),

@@ -112,7 +112,7 @@ fn split_by_hand(world: &mut World) {
     let ready = world.revisions.iter().filter(|(_, revision)| revision.phase == Ready && revision.ready > 0);
     let names: Vec<String> = ready.map(|(name, _)| name.clone()).collect();
     if let Some((first, rest)) = names.split_first() {
-        let share = 10_000 / u32::try_from(names.len()).unwrap();
+        let share = 10_000 / u32::try_from(names.len()).expect("few revisions");
         world.split = Some(rest.iter().fold(Split::all_to(first), |split, name| split.moved(first, name, share)));
     }
 }

@@ -183,8 +183,8 @@ impl World {
     }
 
     fn remember(&mut self, decision: &Decision) {
-        let written = serde_json::to_string(&decision.state).unwrap();
-        self.state = serde_json::from_str(&written).unwrap();
+        let written = serde_json::to_string(&decision.state).expect("a state can be written");
+        self.state = serde_json::from_str(&written).expect("a state can be read");
         assert_eq!(self.state, decision.state, "what is remembered survives being written");
         self.log.push(format!("[{}] {}", self.state.phase, decision.reason));
     }
@@ -220,11 +220,11 @@ impl World {
         let splits: Vec<Split> = self.split.iter().cloned().collect();
         let next = lifecycle::step(name, &Life { phase, asked, existing, ready }, event, &splits);
         let next = next.unwrap_or_else(|error| panic!("{error}: {:#?}", self.log));
-        self.revisions.get_mut(name).unwrap().phase = next;
+        self.revisions.get_mut(name).expect("a known revision").phase = next;
     }
 
     fn scale(&mut self, name: &str, replicas: u32) {
-        let revision = self.revisions.get_mut(name).unwrap();
+        let revision = self.revisions.get_mut(name).expect("a known revision");
         revision.asked = replicas;
         revision.ready = revision.ready.min(replicas);
     }
@@ -246,7 +246,7 @@ impl World {
         let names: Vec<String> = self.revisions.keys().cloned().collect();
         for name in names {
             let nature = self.natures[&name];
-            let revision = self.revisions.get_mut(&name).unwrap();
+            let revision = self.revisions.get_mut(&name).expect("a known revision");
             let failing = nature == Nature::Fails && revision.phase == RevisionPhase::Warming && revision.existing > 0;
             revision.existing = revision.asked;
             let starts = !matches!(nature, Nature::Fails | Nature::Hangs);
