@@ -8,15 +8,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 use serde_json::{Map, Value};
 
+use crate::app::App;
 use crate::change_set::ChangeSet;
 use crate::environment::Environment;
 use crate::machine::Machine;
 use crate::planspec::{Gate, Goal, Plan};
 use crate::review::Review;
+use crate::revision::Revision;
+use crate::traffic_split::TrafficSplit;
 
 /// One line a kind.
 #[rustfmt::skip]
 const KINDS: &[fn() -> CustomResourceDefinition] = &[
+    App::crd,
     ChangeSet::crd,
     Environment::crd,
     Gate::crd,
@@ -24,6 +28,8 @@ const KINDS: &[fn() -> CustomResourceDefinition] = &[
     Machine::crd,
     Plan::crd,
     Review::crd,
+    Revision::crd,
+    TrafficSplit::crd,
 ];
 
 /// The formats that a Kubernetes API server checks; it warns of others.
