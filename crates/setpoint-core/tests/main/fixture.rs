@@ -143,7 +143,7 @@ pub(crate) fn pinned(id: &str) -> Desired {
 }
 
 pub(crate) fn marked(guest: Guest, change: impl FnOnce(&mut Mark)) -> Guest {
-    let mut mark = guest.mark.clone().unwrap();
+    let mut mark = guest.mark.clone().expect("a guest of ours");
     change(&mut mark);
     Guest { mark: Some(mark), ..guest }
 }

@@ -21,7 +21,7 @@ macro_rules! shows {
 }
 
 fn price(text: &str) -> Option<Price> {
-    Some(text.parse().unwrap())
+    Some(text.parse().expect("a price"))
 }
 
 fn desires(name: &str, fields: Fields) -> Desired {
