@@ -1,14 +1,17 @@
-//! What it costs to plan for an environment, in a process that has done nothing else before.
+//! What it costs to plan for an environment and to resolve a goal, in a process that has done nothing else before.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
+use setpoint_api::planspec::{Goal, Plan};
 use setpoint_api::step::Target;
 use setpoint_core::desired::{Create, Desired, Record, Run};
 use setpoint_core::digest::Key;
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
+use setpoint_core::resolve::{CheckedPlan, resolve};
 use setpoint_core::value::Fields;
 use setpoint_testkit::deployers::{GIB, MIB, RACK};
 
@@ -17,6 +20,7 @@ use crate::report::{self, Report, Row};
 
 const CLUSTER: &str = "benchmark";
 const MANY: usize = 100_000;
+const PLANS: usize = 10_000;
 const ROUNDS: usize = 5;
 
 /// Measures plans of 10 000 and 100 000 instances, with nothing changed and with one in a hundred changed.
@@ -32,7 +36,46 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     report.add(Row::new("plan, 100 000 instances: peak memory", "MB", peak).target(at_most(300.0)));
     report.add(Row::new("plan, 100 000 instances, 1 % changed", "ms", changed).target(at_most(600.0)));
     report.add(Row::new("plan, 10 000 -> 100 000 instances", "×", unchanged / few).target(at_most(11.0)));
+    report.add(Row::new("resolve among 10 000 plans", "ms", resolve_ms()?).target(at_most(20.0)));
     Ok(())
+}
+
+/// The median time to resolve a goal among plans that could all serve it, in a hundred series, each of which
+/// supersedes one of another series.
+fn resolve_ms() -> Result<f64> {
+    let document = |number: usize| {
+        json!({
+            "apiVersion": "planspec.io/v1alpha1",
+            "kind": "Plan",
+            "metadata": {"name": format!("plan-{number}"), "namespace": "default", "labels": {"tier": "gold"}},
+            "spec": {
+                "description": "One of many.",
+                "goalRef": {"name": "goal"},
+                "series": format!("series-{}", number % 100),
+                "version": format!("v1.{}.0-rc.{}", number / 100, number % 7),
+                "supersedes": [{"name": format!("plan-{}", number / 2)}],
+                "graph": {"nodes": [{"id": "build", "kind": "Task"}]},
+            },
+        })
+    };
+    let goal: Goal = serde_json::from_value(json!({
+        "apiVersion": "planspec.io/v1alpha1",
+        "kind": "Goal",
+        "metadata": {"name": "goal", "namespace": "default"},
+        "spec": {"description": "To be fast.", "planSelector": {"matchLabels": {"tier": "gold"}}},
+    }))?;
+    let plans =
+        (1..=PLANS).map(|number| Ok(serde_json::from_value(document(number))?)).collect::<Result<Vec<Plan>>>()?;
+    let checked: Vec<CheckedPlan<'_>> = plans.iter().map(|plan| CheckedPlan { plan, error: None }).collect();
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let resolution = black_box(resolve(&goal, &checked));
+        times.push(start.elapsed().as_secs_f64() * 1_000.0);
+        ensure!(resolution.active.is_some(), "no plan was found");
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[ROUNDS / 2])
 }
 
 struct Population {
