@@ -6,6 +6,7 @@
 //! | module | what it decides |
 //! | --- | --- |
 //! | [`value`], [`registry`], [`observation`], [`desired`] | the data: desired and observed, field by field |
+//! | [`machine`] | what a Machine desires |
 //! | [`diff`] | what differs, through each field's normalizer |
 //! | [`plan`] | the steps to take, in order, and what waits or is refused |
 //! | [`classify`] | what a step could cost: nothing, downtime, money, data |
@@ -31,6 +32,7 @@ pub mod gate;
 pub mod graph;
 pub mod intent;
 pub mod lifecycle;
+pub mod machine;
 pub mod observation;
 pub mod order;
 pub mod plan;

@@ -25,7 +25,11 @@ impl Crds {
             Output::Yaml => yaml()?,
             Output::Json => json()?,
         };
-        io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+        match io::stdout().lock().write_all(text.as_bytes()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("cannot write to standard output"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod gate;
 mod graph;
 mod intent;
 mod lifecycle;
+mod machine;
 mod plan;
 mod plan_properties;
 mod resolve;
