@@ -147,7 +147,7 @@ fn machine(number: usize, key: &Key) -> Desired {
     let mut desired = Desired { fields, run: Some(Run::Running), ..Desired::new(target, &uid) };
     let spec_digest = desired.spec_digest(key).into();
     desired.record =
-        Record { provider_id: Some(number.to_string().into()), spec_digest: Some(spec_digest), intents: vec![] };
+        Record { provider_id: Some(number.to_string().into()), spec_digest: Some(spec_digest), ..Record::default() };
     desired
 }
 

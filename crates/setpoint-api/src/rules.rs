@@ -10,7 +10,7 @@ use crate::quantity::Quantity;
 pub(crate) const BYTES_PATTERN: &str = r"^[0-9]{1,15}(\.[0-9]{1,9})?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$";
 
 /// The form of a digest in a schema.
-pub(crate) const DIGEST_PATTERN: &str = r"^sha256:[0-9a-f]{64}$";
+pub(crate) const DIGEST_PATTERN: &str = r"^(hmac-)?sha256:[0-9a-f]{64}$";
 
 /// A grammar of `names`: the text, and what is wrong with it.
 pub(crate) type Grammar = fn(&str) -> Vec<String>;

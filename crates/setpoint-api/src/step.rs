@@ -37,6 +37,8 @@ pub enum Action {
     Stop,
     /// Start the guest.
     Start,
+    /// Shut the guest down and start it again. It is one step, so that nobody can allow half of it.
+    Restart,
     /// Make the guest anew, because what changed cannot be changed in place.
     Replace,
     /// Take our mark off a guest that stays.

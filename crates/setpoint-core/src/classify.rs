@@ -11,6 +11,8 @@ pub struct Stake<'a> {
     pub action: Action,
     /// The guest it is done to; absent where there is none yet.
     pub guest: Option<&'a Guest>,
+    /// A field whose change loses data though the guest stays, such as a volume that is taken out.
+    pub data_lost: Option<&'a str>,
     /// Whether the guest runs and is interrupted by it.
     pub interrupts: bool,
     /// By how much the hourly cost changes; absent where prices are not known.
@@ -23,7 +25,7 @@ pub struct Stake<'a> {
 pub fn classify(stake: &Stake<'_>) -> (Class, String) {
     let loss = match stake.action {
         Action::Delete | Action::Replace => loss(stake.guest),
-        _ => None,
+        _ => stake.data_lost.map(|field| format!("the data of {field} would be lost")),
     };
     if let Some(loss) = loss {
         return (Class::Destructive, loss);
@@ -39,8 +41,7 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
         Action::Adopt => (Class::Benign, "only our mark is written".to_owned()),
         Action::Release => (Class::Benign, "only our mark is taken off".to_owned()),
         Action::Create => (Class::Benign, "nothing is there yet".to_owned()),
-        Action::Start => (Class::Benign, "it does not run".to_owned()),
-        Action::Stop => (Class::Benign, "it does not run".to_owned()),
+        Action::Start | Action::Stop | Action::Restart => (Class::Benign, "it does not run".to_owned()),
         Action::Update | Action::Grow => (Class::Benign, "nothing is interrupted".to_owned()),
     }
 }

@@ -1,14 +1,15 @@
 //! What should exist: one object's desire for a guest, and what is on record about it.
 
 use jiff::Timestamp;
-use serde_json::json;
 pub use setpoint_api::environment::Create;
 pub use setpoint_api::machine::{DeletionPolicy, Run};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Target};
 
-use crate::digest::{self, Key};
-use crate::value::Fields;
+use crate::digest::Key;
+use crate::observation::Guest;
+use crate::order::natural;
+use crate::value::{Fields, Value};
 
 /// One object's desire for a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Record {
     pub provider_id: Option<Box<str>>,
     /// What the guest was last made from.
     pub spec_digest: Option<Box<str>>,
+    /// The fields and keys that were then written from Secrets.
+    pub secrets: Vec<Box<str>>,
     /// Calls that were begun and whose outcome is not on record yet.
     pub intents: Vec<Intent>,
 }
@@ -77,13 +80,48 @@ impl Desired {
 
     /// The digest of what the guest is made from: its fields. Whether it runs is not part of it.
     pub fn spec_digest(&self, key: &Key) -> String {
-        let fields = self.fields.iter().map(|(name, value)| (name.to_owned(), value.to_digestible(key)));
-        digest::digest(&json!(fields.collect::<serde_json::Map<_, _>>()))
+        key.digest(&self.fields.iter().map(|(name, value)| (name.to_owned(), value.reveal())).collect())
     }
 
     /// Whether the drift of a field, or of one key of it, is muted.
     pub fn mutes(&self, path: &str) -> bool {
-        let field = path.split_once('.').map_or(path, |(field, _)| field);
-        self.muted.iter().any(|muted| **muted == *path || **muted == *field)
+        self.muted
+            .iter()
+            .any(|muted| path.strip_prefix(&**muted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    }
+
+    /// The fields and keys with secrets in them, to be put on record when they are written.
+    pub fn secrets(&self) -> Vec<Box<str>> {
+        let mut paths = Vec::new();
+        for (name, value) in self.fields.iter().filter(|(_, value)| value.is_sensitive()) {
+            match value {
+                Value::Map(entries) => {
+                    let keys = entries.iter().filter(|(_, value)| value.is_sensitive());
+                    paths.extend(keys.map(|(key, _)| format!("{name}.{key}").into()));
+                }
+                _ => paths.push(name.into()),
+            }
+        }
+        paths
+    }
+
+    /// Of the guests that carry its mark, the one that is its guest: the one it insists on; one that was made from just
+    /// this, since a replacement was under way; the one on record; one that a call on record made; the first.
+    pub fn kept<'g>(&self, owned: impl Iterator<Item = &'g Guest> + Clone, key: &Key) -> Option<&'g Guest> {
+        let mut first_two = owned.clone();
+        let (first, second) = (first_two.next()?, first_two.next());
+        if second.is_none() {
+            return Some(first);
+        }
+        let digest = self.spec_digest(key);
+        let preference = |guest: &Guest| {
+            let is_pinned = self.provider_id.as_ref() == Some(&guest.id);
+            let is_current = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref()) == Some(&*digest);
+            let is_recorded = self.record.provider_id.as_ref() == Some(&guest.id);
+            let made_by = guest.mark.as_ref().and_then(|mark| mark.intent.as_ref());
+            let is_intended = self.record.intents.iter().any(|intent| made_by == Some(&intent.id));
+            (!is_pinned, !is_current, !is_recorded, !is_intended)
+        };
+        owned.min_by(|one, other| preference(one).cmp(&preference(other)).then_with(|| natural(&one.id, &other.id)))
     }
 }

@@ -11,10 +11,9 @@ use serde_json::json;
 use setpoint_api::step::{Effect, FieldChange};
 
 use crate::desired::Desired;
-use crate::digest::Key;
 use crate::observation::{Config, Reading};
 use crate::registry::{Capabilities, Field, Normalizer, OtherKeys, Unit};
-use crate::value::{Fields, SENSITIVE, Value};
+use crate::value::{Fields, Map, SENSITIVE, Value};
 
 /// The longest text that is shown whole.
 const SHOWN_CHARACTERS: usize = 64;
@@ -37,79 +36,87 @@ pub struct Change<'a> {
     pub key: Option<&'a str>,
     pub from: Option<&'a Value>,
     pub to: Option<&'a Value>,
+    /// How the change takes effect.
+    pub effect: Effect,
     /// Whether it was written already and takes effect when the guest starts again.
     pub is_pending: bool,
+    /// Whether what was observed may be a secret that nobody desires any more.
+    hides_from: bool,
 }
 
-/// What differs between a desire and the configuration of its guest. Muted fields are left out.
+/// What differs between a desire and the configuration of its guest, muted or not.
 ///
 /// Every desired field must be one that the deployer knows; others are passed over.
 pub fn diff<'a>(desired: &'a Desired, observed: &'a Config, capabilities: &Capabilities) -> Diff<'a> {
-    let mut diff = all_differences(&desired.fields, observed, capabilities);
-    if !desired.muted.is_empty() {
-        diff.changes.retain(|change| !desired.mutes(&change.path()));
-    }
-    diff
-}
-
-/// The same, muted or not.
-pub fn all_differences<'a>(desired: &'a Fields, observed: &'a Config, capabilities: &Capabilities) -> Diff<'a> {
-    let mut diff = Diff::default();
-    for (name, to) in desired.iter() {
+    let mut comparison = Comparison { desired, diff: Diff::default() };
+    for (name, to) in desired.fields.iter() {
         let Some(field) = capabilities.field(name) else { continue };
         match observed.field(name) {
-            Reading::Unknown => diff.unknown.push(field.name),
-            Reading::Known(from) if from == to => {}
-            Reading::Known(from) => compare(field, Some(from), to, observed.pending(name), &mut diff.changes),
-            Reading::Absent => compare(field, None, to, observed.pending(name), &mut diff.changes),
+            Reading::Unknown => comparison.diff.unknown.push(field.name),
+            Reading::Known(from) => comparison.field(field, Some(from), to, observed.pending(name)),
+            Reading::Absent => comparison.field(field, None, to, observed.pending(name)),
         }
     }
-    diff
+    comparison.diff
 }
 
-fn compare<'a>(
-    field: &'static Field,
-    from: Option<&'a Value>,
-    to: &'a Value,
-    pending: Option<&'a Value>,
-    changes: &mut Vec<Change<'a>>,
-) {
-    if let (Value::Map(_), None | Some(Value::Map(_))) = (to, from) {
-        return compare_keys(field, from, to, pending, changes);
-    }
-    if !same(field, from, Some(to)) {
-        let is_pending = pending.is_some_and(|pending| same(field, Some(pending), Some(to)));
-        changes.push(Change { field, key: None, from, to: Some(to), is_pending });
-    }
+struct Comparison<'a> {
+    desired: &'a Desired,
+    diff: Diff<'a>,
 }
 
-fn compare_keys<'a>(
-    field: &'static Field,
-    from: Option<&'a Value>,
-    to: &'a Value,
-    pending: Option<&'a Value>,
-    changes: &mut Vec<Change<'a>>,
-) {
-    let entry = |map: Option<&'a Value>, key: &str| match map {
-        Some(Value::Map(entries)) => entries.get(key),
-        _ => None,
-    };
-    let mut keys: Vec<&'a str> = [from, Some(to)]
-        .into_iter()
-        .flatten()
-        .filter_map(|map| if let Value::Map(entries) = map { Some(entries.iter()) } else { None })
-        .flatten()
-        .map(|(key, _)| key)
-        .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    for key in keys {
-        let (from, to) = (entry(from, key), entry(Some(to), key));
-        if (to.is_none() && !removes(field, key)) || same(field, from, to) {
-            continue;
+impl<'a> Comparison<'a> {
+    fn field(&mut self, field: &'static Field, from: Option<&'a Value>, to: &'a Value, pending: Option<&'a Value>) {
+        if pending.is_none() && from == Some(to) {
+            return;
         }
-        let is_pending = pending.is_some_and(|pending| same(field, entry(Some(pending), key), to));
-        changes.push(Change { field, key: Some(key), from, to, is_pending });
+        let (Value::Map(wanted), None | Some(Value::Map(_))) = (to, from) else {
+            return self.value(field, None, from, Some(to), pending.map(Some));
+        };
+        let entries = |map: Option<&'a Value>| match map {
+            Some(Value::Map(entries)) => Some(entries),
+            _ => None,
+        };
+        let (from, pending) = (entries(from), entries(pending));
+        let names = |map: &'a Map| map.iter().map(|(key, _)| key);
+        let all = names(wanted).chain(from.into_iter().flat_map(names)).chain(pending.into_iter().flat_map(names));
+        let mut keys: Vec<&'a str> = all.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let to = wanted.get(key);
+            if to.is_some() || removes(field, key) {
+                let pending = pending.map(|pending| pending.get(key));
+                self.value(field, Some(key), from.and_then(|from| from.get(key)), to, pending);
+            }
+        }
+    }
+
+    /// Compares one value, in effect and pending.
+    fn value(
+        &mut self,
+        field: &'static Field,
+        key: Option<&'a str>,
+        from: Option<&'a Value>,
+        to: Option<&'a Value>,
+        pending: Option<Option<&'a Value>>,
+    ) {
+        let pending_is_right = pending.map(|pending| same(field, pending, to));
+        let (from, effect) = match (same(field, from, to), pending_is_right) {
+            (true, None | Some(true)) => return,
+            // As desired for now; but something else would take effect at the next start.
+            (true, Some(false)) => (pending.flatten(), Effect::InPlace),
+            (false, _) => (from, field.effect),
+        };
+        let mut change =
+            Change { field, key, from, to, effect, is_pending: pending_is_right == Some(true), hides_from: false };
+        change.hides_from = field.may_be_secret && self.may_have_been_secret(&change.path());
+        self.diff.changes.push(change);
+    }
+
+    fn may_have_been_secret(&self, path: &str) -> bool {
+        let record = &self.desired.record;
+        record.spec_digest.is_none() || record.secrets.iter().any(|secret| **secret == *path)
     }
 }
 
@@ -181,6 +188,14 @@ fn order_texts(field: &Field, one: &str, other: &str) -> Ordering {
 }
 
 impl Diff<'_> {
+    /// Leaves out what is muted.
+    pub fn unmuted(mut self, desired: &Desired) -> Self {
+        if !desired.muted.is_empty() {
+            self.changes.retain(|change| !desired.mutes(&change.path()));
+        }
+        self
+    }
+
     /// What is written to make the changes: whole values, and maps with the keys that are left alone.
     pub fn patch(&self, observed: &Config, takes: impl Fn(&Change<'_>) -> bool) -> Fields {
         let mut patch = Fields::default();
@@ -209,7 +224,8 @@ impl Diff<'_> {
 impl<'a> Change<'a> {
     /// A field of a guest that is not there yet.
     pub fn created(field: &'static Field, to: &'a Value) -> Change<'a> {
-        Change { field, key: None, from: None, to: Some(to), is_pending: false }
+        let effect = field.effect;
+        Change { field, key: None, from: None, to: Some(to), effect, is_pending: false, hides_from: false }
     }
 
     /// `memory`, `env.MODEL`.
@@ -220,17 +236,22 @@ impl<'a> Change<'a> {
         }
     }
 
-    pub fn effect(&self) -> Effect {
-        self.field.effect
-    }
-
-    /// Whether an amount becomes less.
+    /// Whether an amount becomes less, at any depth.
     pub fn is_shrink(&self) -> bool {
-        matches!((self.from, self.to), (Some(Value::Integer(from)), Some(Value::Integer(to))) if to < from)
+        matches!((self.from, self.to), (Some(from), Some(to)) if shrinks(from, to))
     }
 
-    /// What is kept from people: what is secret on either side, and what is removed from a map, since nobody can say
-    /// any more whether it was.
+    /// Whether it is a shrink of something that only grows.
+    pub fn is_refused_shrink(&self) -> bool {
+        (self.effect == Effect::Grow || self.field.holds_data) && self.is_shrink()
+    }
+
+    /// Whether data that the field describes is lost, though the guest stays.
+    pub fn loses_data(&self) -> bool {
+        self.field.holds_data && self.from.is_some() && self.to.is_none()
+    }
+
+    /// What is kept from people, on both sides.
     fn is_sensitive(&self) -> bool {
         self.field.sensitive || self.from.is_some_and(Value::is_sensitive) || self.to.is_none_or(Value::is_sensitive)
     }
@@ -242,28 +263,31 @@ impl<'a> Change<'a> {
         };
         FieldChange {
             field: self.path().into_owned(),
-            from: self.from.map(shown),
+            from: self.from.map(|from| if self.hides_from { SENSITIVE.to_owned() } else { shown(from) }),
             to: self.to.map(shown),
-            effect: self.effect(),
+            effect: self.effect,
         }
     }
 
-    /// For digests.
-    pub fn to_digestible(&self, key: &Key) -> serde_json::Value {
-        let digestible = |value: &Value| {
-            if self.is_sensitive() {
-                json!({ "keyed": key.digest(crate::digest::canonical(&value.to_digestible(key)).as_bytes()) })
-            } else {
-                value.to_digestible(key)
-            }
-        };
+    /// For digests, which are keyed.
+    pub(crate) fn reveal(&self) -> serde_json::Value {
         json!({
             "field": self.path(),
-            "from": self.from.map(digestible),
-            "to": self.to.map(digestible),
-            "effect": self.effect(),
+            "from": self.from.map(Value::reveal),
+            "to": self.to.map(Value::reveal),
+            "effect": self.effect,
             "pending": self.is_pending,
         })
+    }
+}
+
+fn shrinks(from: &Value, to: &Value) -> bool {
+    match (from, to) {
+        (Value::Integer(from), Value::Integer(to)) => to < from,
+        (Value::Map(from), Value::Map(to)) => {
+            from.iter().any(|(key, from)| to.get(key).is_some_and(|to| shrinks(from, to)))
+        }
+        _ => false,
     }
 }
 
@@ -284,7 +308,8 @@ impl fmt::Display for Change<'_> {
             return Ok(());
         }
         let unit = self.field.unit;
-        match (self.from, self.to) {
+        match (self.from.filter(|_| !self.hides_from), self.to) {
+            (None, Some(_)) if self.hides_from => Ok(()),
             (Some(from), Some(to)) => write!(f, " {}->{}", Shown { value: from, unit }, Shown { value: to, unit }),
             (None, Some(to)) => write!(f, " none->{}", Shown { value: to, unit }),
             (Some(_), None) | (None, None) => Ok(()),
@@ -304,7 +329,7 @@ impl fmt::Display for Shown<'_> {
             return write!(f, "{}{}", amount.div_euclid(self.unit.size()), self.unit.suffix());
         }
         let text = self.value.to_string();
-        let text = text.trim_end_matches(LINE_ENDS).replace(LINE_ENDS, "⏎");
+        let text = text.trim_end_matches('⏎');
         match text.char_indices().nth(SHOWN_CHARACTERS) {
             Some((end, _)) => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
             None => f.write_str(&text),

@@ -1,17 +1,17 @@
-//! A name for exactly this content: SHA-256 over canonical JSON.
+//! A name for exactly this content: HMAC-SHA-256 over canonical JSON, under the key of the control plane.
 //!
 //! Canonical is our own: members sorted by name, no white space, strings escaped one way, integers only. It depends
-//! neither on the order in which a library keeps members nor on how it writes numbers. A digest of something secret is
-//! keyed, so that nobody can guess the secret from it.
+//! neither on the order in which a library keeps members nor on how it writes numbers. What is named may hold secrets,
+//! and digests are shown to everybody: without the key, a short secret could be guessed from them.
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use hmac::{Hmac, Mac};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 
-/// The key of digests of secrets. It shows itself to nobody.
+/// The key of digests. It shows itself to nobody.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
@@ -20,10 +20,10 @@ impl Key {
         Key(bytes)
     }
 
-    /// The digest of something secret.
-    pub fn digest(&self, content: &[u8]) -> String {
+    /// The digest of a JSON value.
+    pub fn digest(&self, value: &Value) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
-        mac.update(content);
+        mac.update(canonical(value).as_bytes());
         format!("hmac-sha256:{}", hex(&mac.finalize().into_bytes()))
     }
 }
@@ -32,11 +32,6 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
-}
-
-/// The digest of a JSON value.
-pub fn digest(value: &Value) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(canonical(value))))
 }
 
 /// The one text that stands for a JSON value.
@@ -140,17 +135,17 @@ mod tests {
 
     #[test]
     fn a_digest_names_its_content() {
-        assert_eq!(digest(&json!({"a": 1, "b": 2})), digest(&json!({"b": 2, "a": 1})));
-        assert_ne!(digest(&json!({"a": "1"})), digest(&json!({"a": 1})));
-        assert_ne!(digest(&json!(["ab", "c"])), digest(&json!(["a", "bc"])));
-        assert!(digest(&json!(null)).starts_with("sha256:"));
+        let key = Key::new([1; 32]);
+        assert_eq!(key.digest(&json!({"a": 1, "b": 2})), key.digest(&json!({"b": 2, "a": 1})));
+        assert_ne!(key.digest(&json!({"a": "1"})), key.digest(&json!({"a": 1})));
+        assert_ne!(key.digest(&json!(["ab", "c"])), key.digest(&json!(["a", "bc"])));
+        assert!(key.digest(&json!(null)).starts_with("hmac-sha256:"));
     }
 
     #[test]
-    fn a_keyed_digest_needs_its_key() {
+    fn a_digest_cannot_be_guessed_without_its_key() {
         let (one, other) = (Key::new([1; 32]), Key::new([2; 32]));
-        assert_eq!(one.digest(b"password"), one.digest(b"password"));
-        assert_ne!(one.digest(b"password"), other.digest(b"password"));
+        assert_ne!(one.digest(&json!("password")), other.digest(&json!("password")));
         assert_eq!(format!("{one:?}"), "Key(…)");
     }
 }

@@ -98,7 +98,7 @@ fn is_unknown(guest: &Guest, path: &str) -> bool {
     }
     match &guest.config {
         Config::Unreadable(_) => true,
-        Config::Read { unknown, .. } => unknown.iter().any(|name| *name == path || *name == field_of(path)),
+        Config::Read { unknown, .. } => unknown.iter().any(|name| is_within(path, name)),
     }
 }
 
@@ -106,10 +106,11 @@ fn is_unknown(guest: &Guest, path: &str) -> bool {
 fn is_managed(desired: &Desired, path: &str) -> bool {
     match path {
         RUN => desired.run.is_some(),
-        path => desired.fields.get(path).is_some() || desired.fields.get(field_of(path)).is_some(),
+        path => desired.fields.iter().any(|(name, _)| is_within(path, name)),
     }
 }
 
-fn field_of(path: &str) -> &str {
-    path.split_once('.').map_or(path, |(field, _)| field)
+/// Whether a path is a field, or a key of it.
+fn is_within(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -4,8 +4,8 @@
 //! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. So an intent
 //! stays on record until an observation shows its outcome, even where the call was answered: a provider may list a new
 //! guest only later, and without the intent that guest would look gone and be made again. Where the observation proves
-//! nothing either, the outcome is unknown, and what could be done twice waits. A stop stays on record until the start
-//! that follows it in a restart is: what is stopped in between would else stay stopped.
+//! nothing either, the outcome is unknown, and what could be done twice waits. A restart stays on record until the
+//! guest runs again: it could stop half-way, and nothing else would say that the guest is to run.
 
 use std::fmt;
 
@@ -14,6 +14,7 @@ use setpoint_api::step::{Action, Effect};
 
 use crate::desired::{Desired, Intent};
 use crate::diff::diff;
+use crate::digest::Key;
 use crate::observation::{Completeness, Guest, Observation};
 use crate::order::natural;
 use crate::registry::Capabilities;
@@ -27,6 +28,8 @@ pub enum Outcome {
     Lost,
     /// It had its effect more than once: one guest is kept, the surplus is to go.
     Duplicated { keep: Box<str>, surplus: Vec<Box<str>> },
+    /// It had half of its effect, and is to be finished.
+    Unfinished,
     /// What was observed proves nothing yet.
     Unknown { reason: String },
 }
@@ -39,6 +42,7 @@ impl fmt::Display for Outcome {
             Outcome::Duplicated { keep, surplus } => {
                 write!(f, "it was done twice: {keep} is kept, {} is surplus", surplus.join(", "))
             }
+            Outcome::Unfinished => f.write_str("it was done by half and is to be finished"),
             Outcome::Unknown { reason } => write!(f, "its outcome is not known: {reason}"),
         }
     }
@@ -48,7 +52,8 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
     /// Nothing can be done twice by going on. The guest is this one, as far as the calls say; what is surplus is to go.
-    Proceed { provider_id: Option<Box<str>>, surplus: Vec<Box<str>> },
+    /// The calls that are open are still under way or half done, and stay on record.
+    Proceed { provider_id: Option<Box<str>>, surplus: Vec<Box<str>>, open: Vec<Box<str>> },
     /// A call may have made a guest that does not show, or nothing was observed since: nothing is done for the object.
     Wait { action: Action, reason: String },
 }
@@ -56,8 +61,10 @@ pub enum Settled {
 impl fmt::Display for Settled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Settled::Proceed { provider_id: Some(id), surplus } if surplus.is_empty() => write!(f, "goes on with {id}"),
-            Settled::Proceed { provider_id: Some(id), surplus } => {
+            Settled::Proceed { provider_id: Some(id), surplus, .. } if surplus.is_empty() => {
+                write!(f, "goes on with {id}")
+            }
+            Settled::Proceed { provider_id: Some(id), surplus, .. } => {
                 write!(f, "goes on with {id}; {} is surplus", surplus.join(", "))
             }
             Settled::Proceed { provider_id: None, .. } => f.write_str("goes on without a guest"),
@@ -71,6 +78,7 @@ impl fmt::Display for Settled {
 pub struct Evidence<'a> {
     pub cluster: &'a str,
     pub capabilities: &'a Capabilities,
+    pub key: &'a Key,
     pub completeness: &'a Completeness,
     pub observed_at: Timestamp,
     /// The observed guests that can concern the object: those with its uid in our mark, and those that it pins, has on
@@ -80,10 +88,16 @@ pub struct Evidence<'a> {
 
 impl<'a> Evidence<'a> {
     /// Everything that was observed. Who judges many objects has an index and gives each its own guests.
-    pub fn new(cluster: &'a str, capabilities: &'a Capabilities, observation: &'a Observation) -> Evidence<'a> {
+    pub fn new(
+        cluster: &'a str,
+        capabilities: &'a Capabilities,
+        key: &'a Key,
+        observation: &'a Observation,
+    ) -> Evidence<'a> {
         Evidence {
             cluster,
             capabilities,
+            key,
             completeness: &observation.completeness,
             observed_at: observation.observed_at,
             guests: observation.guests.iter().collect(),
@@ -154,14 +168,14 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     let mut intents: Vec<&Intent> = desired.record.intents.iter().collect();
     intents.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
     let mut provider_id = desired.record.provider_id.clone();
-    let mut surplus = Vec::new();
+    let (mut surplus, mut open) = (Vec::new(), Vec::new());
     for intent in intents {
         match (intent.action, recover(intent, desired, evidence)) {
             (action, Outcome::Unknown { reason }) if makes_a_guest(action) || evidence.is_before(intent) => {
                 return Settled::Wait { action, reason };
             }
             // To do it again would do no harm, and what could not be read is not written anyway.
-            (_, Outcome::Unknown { .. }) => {}
+            (_, Outcome::Unknown { .. } | Outcome::Unfinished) => open.push(intent.id.clone()),
             (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
                 provider_id.take_if(|id| *id == gone);
             }
@@ -176,7 +190,7 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     surplus.retain(|id| provider_id.as_ref() != Some(id));
     sort_naturally(&mut surplus);
     surplus.dedup();
-    Settled::Proceed { provider_id, surplus }
+    Settled::Proceed { provider_id, surplus, open }
 }
 
 fn makes_a_guest(action: Action) -> bool {
@@ -184,21 +198,14 @@ fn makes_a_guest(action: Action) -> bool {
 }
 
 fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
-    let mut found: Vec<&Guest> = (evidence.guests.iter().copied())
-        .filter(|guest| evidence.is_made_by(guest, intent) || evidence.is_owned(guest, desired))
-        .collect();
-    let recorded = desired.record.provider_id.as_ref();
-    // The best first: on record, else made by this very call, else the lowest id.
-    let rank = |guest: &Guest| (recorded != Some(&guest.id), !evidence.is_made_by(guest, intent));
-    found.sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| natural(&one.id, &other.id)));
-    match found.as_slice() {
-        [] => evidence.absence_of_new(intent),
-        [guest] => Outcome::Done { provider_id: guest.id.clone() },
-        [keep, rest @ ..] => {
-            let mut surplus: Vec<Box<str>> = rest.iter().map(|guest| guest.id.clone()).collect();
-            sort_naturally(&mut surplus);
-            Outcome::Duplicated { keep: keep.id.clone(), surplus }
-        }
+    let found = (evidence.guests.iter().copied())
+        .filter(|guest| evidence.is_made_by(guest, intent) || evidence.is_owned(guest, desired));
+    let Some(kept) = desired.kept(found.clone(), evidence.key) else { return evidence.absence_of_new(intent) };
+    let mut surplus: Vec<Box<str>> = found.filter(|guest| guest.id != kept.id).map(|guest| guest.id.clone()).collect();
+    sort_naturally(&mut surplus);
+    match surplus.is_empty() {
+        true => Outcome::Done { provider_id: kept.id.clone() },
+        false => Outcome::Duplicated { keep: kept.id.clone(), surplus },
     }
 }
 
@@ -240,7 +247,11 @@ fn changed(action: Action, guest: &Guest, desired: &Desired, evidence: &Evidence
         Action::Adopt => Ok(evidence.is_owned(guest, desired)),
         Action::Update => writes_are_done(guest, desired, evidence, &[Effect::InPlace, Effect::Restart]),
         Action::Grow => writes_are_done(guest, desired, evidence, &[Effect::Grow]),
-        Action::Start => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),
+        // A guest whose run state is not managed is started only to finish a restart.
+        Action::Start | Action::Restart if desired.run.is_none() && is_stopped(guest, evidence.capabilities) => {
+            return Outcome::Unfinished;
+        }
+        Action::Start | Action::Restart => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),
         Action::Stop => has_state(guest, evidence.capabilities, evidence.capabilities.stopped_words),
         Action::Release => Ok(!evidence.is_owned(guest, desired)),
         Action::Create | Action::Replace | Action::Delete => Ok(false),
@@ -260,7 +271,7 @@ fn writes_are_done(
     effects: &[Effect],
 ) -> Result<bool, String> {
     let capabilities = evidence.capabilities;
-    let diff = diff(desired, &guest.config, capabilities);
+    let diff = diff(desired, &guest.config, capabilities).unmuted(desired);
     let concerns = |name: &str| capabilities.field(name).is_some_and(|field| effects.contains(&field.effect));
     if let Some(name) = diff.unknown.iter().find(|name| concerns(name)) {
         return Err(format!("{name} of {} could not be read", guest.id));
@@ -274,6 +285,10 @@ fn has_state(guest: &Guest, capabilities: &Capabilities, words: &[&str]) -> Resu
         Some(word) if capabilities.passing_words.contains(&&**word) => Err(format!("{} is {word}", guest.id)),
         Some(word) => Ok(words.contains(&&**word)),
     }
+}
+
+fn is_stopped(guest: &Guest, capabilities: &Capabilities) -> bool {
+    guest.run.known().is_some_and(|word| capabilities.stopped_words.contains(&&**word))
 }
 
 fn busy(guest: &Guest) -> Outcome {

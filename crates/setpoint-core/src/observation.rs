@@ -21,6 +21,12 @@ pub enum Completeness {
     Partial(String),
 }
 
+impl Completeness {
+    pub fn is_complete(&self) -> bool {
+        *self == Completeness::Complete
+    }
+}
+
 /// A guest as it was observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {

@@ -39,6 +39,13 @@ impl Capabilities {
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.binary_search_by(|field| field.name.cmp(name)).ok().map(|at| &self.fields[at])
     }
+
+    /// The field that a path begins with, and the key that follows: `env.MODEL`, `gpu.count`.
+    pub fn field_of<'p>(&self, path: &'p str) -> Option<(&'static Field, Option<&'p str>)> {
+        let whole = self.field(path).map(|field| (field, None));
+        let parts = || path.match_indices('.').map(|(at, _)| (&path[..at], &path[at + 1..]));
+        whole.or_else(|| parts().find_map(|(name, key)| Some((self.field(name)?, Some(key)))))
+    }
 }
 
 /// One field that a deployer knows.
@@ -62,6 +69,11 @@ pub struct Field {
     pub other_keys: OtherKeys,
     /// Whether the value is too long to be shown: prose, scripts.
     pub is_prose: bool,
+    /// Whether the value may come from a Secret, as that of a variable may. What is observed of it is shown only where
+    /// it is on record that it did not.
+    pub may_be_secret: bool,
+    /// Whether data is kept in what the field describes, as in volumes: it is lost with a key, and nothing shrinks.
+    pub holds_data: bool,
 }
 
 impl Field {
@@ -77,6 +89,8 @@ impl Field {
             max: None,
             other_keys: OtherKeys::Ours { except_prefixes: &[] },
             is_prose: false,
+            may_be_secret: false,
+            holds_data: false,
         }
     }
 }

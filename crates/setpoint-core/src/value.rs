@@ -10,10 +10,26 @@ use std::fmt;
 use compact_str::CompactString;
 use serde_json::json;
 
-use crate::digest::Key;
-
 /// What stands for a value that must not be shown.
 pub const SENSITIVE: &str = "(sensitive)";
+
+/// A text from outside, as it can be shown without harm: nothing in it moves the cursor or hides what follows.
+#[derive(Debug, Clone, Copy)]
+pub struct Printable<'t>(pub &'t str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\n' => f.write_str("⏎")?,
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => write!(f, "{}", character.escape_unicode())?,
+                control if control.is_control() => write!(f, "{}", control.escape_default())?,
+                other => fmt::Write::write_char(f, other)?,
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The value of a field.
 #[derive(Clone)]
@@ -51,17 +67,15 @@ impl Value {
         }
     }
 
-    /// For digests: the value as JSON, each secret as its keyed digest.
-    pub fn to_digestible(&self, key: &Key) -> serde_json::Value {
+    /// For digests, which are keyed: the value as JSON, secrets and all.
+    pub(crate) fn reveal(&self) -> serde_json::Value {
         match self {
             Value::Bool(value) => json!(value),
             Value::Integer(value) => json!(value),
             Value::Text(text) => json!(text.as_str()),
-            Value::Secret(text) => json!({ "keyed": key.digest(text.as_bytes()) }),
-            Value::List(items) => items.iter().map(|item| item.to_digestible(key)).collect(),
-            Value::Map(entries) => {
-                entries.iter().map(|(name, value)| (name.to_owned(), value.to_digestible(key))).collect()
-            }
+            Value::Secret(text) => json!(text),
+            Value::List(items) => items.iter().map(Value::reveal).collect(),
+            Value::Map(entries) => entries.iter().map(|(name, value)| (name.to_owned(), value.reveal())).collect(),
         }
     }
 }
@@ -113,7 +127,7 @@ impl fmt::Display for Value {
             Value::Bool(value) => value.fmt(f),
             Value::Integer(value) => value.fmt(f),
             Value::Text(text) if text.is_empty() => f.write_str("\"\""),
-            Value::Text(text) => f.write_str(text),
+            Value::Text(text) => Printable(text).fmt(f),
             Value::Secret(_) => f.write_str(SENSITIVE),
             Value::List(items) => {
                 f.write_str("[")?;
@@ -125,7 +139,7 @@ impl fmt::Display for Value {
             Value::Map(entries) => {
                 f.write_str("{")?;
                 for (index, (name, value)) in entries.iter().enumerate() {
-                    write!(f, "{}{name}: {value}", if index == 0 { "" } else { ", " })?;
+                    write!(f, "{}{}: {value}", if index == 0 { "" } else { ", " }, Printable(name))?;
                 }
                 f.write_str("}")
             }

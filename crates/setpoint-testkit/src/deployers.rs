@@ -17,7 +17,11 @@ pub static RACK: Capabilities = Capabilities {
             ..Field::new("description", Effect::InPlace)
         },
         Field { unit: Unit::Gibibytes, min: Some(GIB), ..Field::new("disk", Effect::Grow) },
-        Field { normalizers: &[Normalizer::Default(Literal::EmptyMap)], ..Field::new("env", Effect::Restart) },
+        Field {
+            normalizers: &[Normalizer::Default(Literal::EmptyMap)],
+            may_be_secret: true,
+            ..Field::new("env", Effect::Restart)
+        },
         Field { normalizers: &[Normalizer::Case], ..Field::new("hostname", Effect::Restart) },
         Field::new("image", Effect::Replace),
         Field { unit: Unit::Mebibytes, min: Some(16 * MIB), ..Field::new("memory", Effect::InPlace) },
@@ -25,6 +29,7 @@ pub static RACK: Capabilities = Capabilities {
         Field { normalizers: &[Normalizer::Default(Literal::Bool(false))], ..Field::new("onboot", Effect::InPlace) },
         Field { sensitive: true, ..Field::new("password", Effect::InPlace) },
         Field { normalizers: &[Normalizer::Order], ..Field::new("tags", Effect::InPlace) },
+        Field { holds_data: true, ..Field::new("volumes", Effect::InPlace) },
     ],
     creates: true,
     adopts: true,
@@ -46,10 +51,11 @@ pub static GPU: Capabilities = Capabilities {
         Field {
             other_keys: OtherKeys::Ours { except_prefixes: &["PROVIDER_"] },
             normalizers: &[Normalizer::Default(Literal::EmptyMap)],
+            may_be_secret: true,
             ..Field::new("env", Effect::InPlace)
         },
-        Field { min: Some(1), max: Some(8), ..Field::new("gpu_count", Effect::Replace) },
-        Field { normalizers: &[Normalizer::Case], ..Field::new("gpu_type", Effect::Replace) },
+        Field { min: Some(1), max: Some(8), ..Field::new("gpu.count", Effect::Replace) },
+        Field { normalizers: &[Normalizer::Case], ..Field::new("gpu.type", Effect::Replace) },
         Field::new("image", Effect::InPlace),
         Field { normalizers: &[Normalizer::Order], ..Field::new("ports", Effect::InPlace) },
     ],

@@ -46,6 +46,11 @@ pub struct MachineStatus {
     /// The digest of what the guest was last made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_digest: Option<String>,
+    /// The fields and keys of it that came from Secrets, such as `env.TOKEN`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 512))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub secret_fields: Vec<String>,
     /// Calls that were written down before they were made, and whose outcome is not known yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]

@@ -49,18 +49,22 @@ fn impossible_desires(scene: &Scene<'_>, step: &Step, desired: &Desired, faults:
 }
 
 fn written(scene: &Scene<'_>, step: &Step, desired: &Desired, change: &FieldChange, faults: &mut Faults) {
-    let name = change.field.split_once('.').map_or(change.field.as_str(), |(name, _)| name);
-    let (Some(field), Some(wanted)) = (scene.input.capabilities.field(name), desired.fields.get(name)) else {
+    let field = scene.input.capabilities.field_of(&change.field).map(|(field, _)| field);
+    let Some((field, wanted)) = field.and_then(|field| Some((field, desired.fields.get(field.name)?))) else {
         return faults.step(Rule::FieldUnmanaged, step, &change.field);
     };
+    let name = field.name;
     let fits = match step.action {
         Action::Update => matches!(field.effect, Effect::InPlace | Effect::Restart),
         Action::Grow => field.effect == Effect::Grow,
         Action::Replace => step.changes.iter().any(|change| change.effect == Effect::Replace),
         Action::Create => true,
-        Action::Adopt | Action::Start | Action::Stop | Action::Release | Action::Delete => false,
+        Action::Adopt | Action::Start | Action::Stop | Action::Restart | Action::Release | Action::Delete => false,
     };
-    if !fits || (field.effect != change.effect && step.action != Action::Create) {
+    // What is pending and not wanted is written over, at once.
+    let overwrites = change.effect == Effect::InPlace
+        && scene.guest_of(step).is_some_and(|guest| guest.config.pending(name).is_some());
+    if !fits || (field.effect != change.effect && !overwrites && step.action != Action::Create) {
         faults.step(Rule::EffectWrong, step, &change.field);
     }
     if step.origin == Origin::Drift && step.action != Action::Create && desired.mutes(&change.field) {
@@ -86,9 +90,8 @@ fn restart(scene: &Scene<'_>, step: &Step, desired: &Desired, faults: &mut Fault
     if step.action != Action::Update || !needs_restart || !runs || scene.input.capabilities.update_restarts {
         return;
     }
-    let stops = scene.step_of(&step.target, Action::Stop).is_some();
-    let starts = scene.step_of(&step.target, Action::Start).is_some();
-    if !stops || (!starts && desired.run != Some(Run::Stopped)) {
+    let stops = scene.step_of(&step.target, Action::Stop).is_some() && desired.run == Some(Run::Stopped);
+    if !stops && scene.step_of(&step.target, Action::Restart).is_none() {
         faults.step(Rule::RestartMissing, step, "");
     }
 }

@@ -48,7 +48,7 @@ fn names(scene: &Scene<'_>, faults: &mut Faults) {
         if step.reason.trim().is_empty() || step.class_reason.trim().is_empty() {
             faults.step(Rule::ReasonMissing, step, "");
         }
-        let is_digest = step.digest.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64);
+        let is_digest = step.digest.strip_prefix("hmac-sha256:").is_some_and(|hex| hex.len() == 64);
         if !is_digest {
             faults.step(Rule::DigestMissing, step, &step.digest);
         } else if !digests.insert(&step.digest) {
@@ -95,7 +95,7 @@ fn rank(action: Action) -> u8 {
         Action::Update => 2,
         Action::Grow => 3,
         Action::Stop => 4,
-        Action::Start => 5,
+        Action::Start | Action::Restart => 5,
         Action::Release | Action::Delete => 6,
     }
 }
@@ -113,6 +113,9 @@ fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
     let waiting = scene.change_set.waiting.iter().map(|waiting| &waiting.target);
     let refused = scene.change_set.refused.iter().map(|refusal| &refusal.target);
     let stuck: BTreeSet<&Target> = waiting.chain(refused).collect();
+    let ties = scene.change_set.steps.iter().flat_map(|step| step.depends_on.iter().map(|on| (&*step.id, on.as_str())));
+    let ties: BTreeSet<(&str, &str)> = ties.collect();
+    let depends = |step: &Step, on: &Step| ties.contains(&(step.id.as_str(), on.id.as_str()));
     for desired in scene.desired.values() {
         let steps = scene.steps.get(&desired.target).map_or(&[][..], Vec::as_slice);
         for other in &desired.depends_on {
@@ -127,12 +130,12 @@ fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
                 {
                     faults.step(Rule::DependencyIgnored, first, &other.name);
                 }
-                (false, Some(first), Some(last)) if !first.depends_on.contains(&last.id) => {
+                (false, Some(first), Some(last)) if !depends(first, last) => {
                     faults.step(Rule::DependencyIgnored, first, &last.id);
                 }
                 (true, Some(own), Some(its))
                     if its.action == Action::Delete
-                        && !its.depends_on.contains(&own.id)
+                        && !depends(its, own)
                         && !reaches(scene, other, &desired.target) =>
                 {
                     faults.step(Rule::DependentOutlived, its, &own.id);
@@ -220,8 +223,8 @@ fn tells<'t>(secrets: &[&str], texts: impl IntoIterator<Item = &'t String>) -> b
 
 /// Whether a field, or the key of it that a path names, must not be shown.
 fn is_secret(scene: &Scene<'_>, desired: &Desired, path: &str) -> bool {
-    let (name, key) = path.split_once('.').map_or((path, None), |(name, key)| (name, Some(key)));
-    let by_registry = scene.input.capabilities.field(name).is_some_and(|field| field.sensitive);
+    let Some((field, key)) = scene.input.capabilities.field_of(path) else { return false };
+    let (name, by_registry) = (field.name, field.sensitive);
     let by_value = match (desired.fields.get(name), key) {
         (Some(Value::Map(entries)), Some(key)) => entries.get(key).is_some_and(Value::is_sensitive),
         (Some(value), _) => value.is_sensitive(),

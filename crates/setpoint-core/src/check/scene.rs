@@ -1,4 +1,4 @@
-//! A change set beside what it was made from, indexed so that checking stays linear.
+//! A change set beside what it was made from, indexed.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ impl<'a> Scene<'a> {
                 scene.marked.entry(&mark.owner_uid).or_default().push(guest);
             }
         }
-        for desired in input.desired.iter().filter(|desired| desired.deletion != Some(DeletionPolicy::Retain)) {
-            if let Some(id) = scene.claim(desired).id() {
+        for desired in input.desired {
+            if let Some(id) = scene.claim(desired).id().filter(|id| scene.insists(desired, id)) {
                 *scene.claims.entry(id).or_default() += 1;
             }
         }
@@ -88,6 +88,15 @@ impl<'a> Scene<'a> {
         }
         let marked = self.marked(&desired.uid).iter().copied();
         marked.min_by(|one, other| natural(&one.id, &other.id)).map_or(Claim::Nothing, Claim::Guest)
+    }
+
+    /// Whether an object's claim counts: once it is being deleted, only to what is marked as its own.
+    fn insists(&self, desired: &Desired, id: &str) -> bool {
+        match desired.deletion {
+            None => true,
+            Some(DeletionPolicy::Delete) => self.guest(id).is_some_and(|guest| self.owns(desired, guest)),
+            Some(DeletionPolicy::Retain) => false,
+        }
     }
 
     /// Whether another object claims the same guest.

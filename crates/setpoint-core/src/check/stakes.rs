@@ -24,7 +24,8 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
     let by_action = match step.action {
         Action::Delete | Action::Replace if loses => Class::Destructive,
         Action::Replace => Class::Disruptive,
-        Action::Stop if may_run => Class::Disruptive,
+        Action::Update if takes_data_out(scene, step) => Class::Destructive,
+        Action::Stop | Action::Restart if may_run => Class::Disruptive,
         Action::Update if may_run && scene.input.capabilities.update_restarts => Class::Disruptive,
         Action::Create | Action::Start if scene.input.capabilities.bills => Class::Spend,
         _ => Class::Benign,
@@ -34,6 +35,13 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
         _ => Class::Benign,
     };
     by_action.max(by_price)
+}
+
+/// Whether something is removed from a field in which data is kept.
+fn takes_data_out(scene: &Scene<'_>, step: &Step) -> bool {
+    let removed = step.changes.iter().filter(|change| change.from.is_some() && change.to.is_none());
+    let mut fields = removed.filter_map(|change| scene.input.capabilities.field_of(&change.field));
+    fields.any(|(field, _)| field.holds_data)
 }
 
 /// Only what we made ourselves and that provably holds no data can go without loss.

@@ -51,6 +51,9 @@ fn object<'a>(scene: &Scene<'a>, step: &Step, desired: &'a Desired, faults: &mut
         (_, Some(_)) => faults.step(Rule::DeletedChanged, step, ""),
         (_, None) => {}
     }
+    if step.action == Action::Replace && [scene.input.policy.create, desired.create].contains(&Create::Never) {
+        faults.step(Rule::CreateForbidden, step, "");
+    }
     if desired.protected && matches!(step.action, Action::Delete | Action::Replace) {
         faults.step(Rule::DeleteProtected, step, "");
     }
@@ -116,7 +119,11 @@ fn orphan(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
     let mark = guest.and_then(|guest| guest.mark.as_ref());
     let is_ours = mark.is_some_and(|mark| *mark.cluster == *scene.input.cluster);
     let is_named = step.target.kind == GUEST && step.provider_id.as_ref() == Some(&step.target.name);
-    if !is_named || !is_ours || step.action != Action::Delete {
+    let is_released = step.action == Action::Release
+        && mark
+            .and_then(|mark| scene.owner(&mark.owner_uid))
+            .is_some_and(|owner| owner.deletion == Some(DeletionPolicy::Retain));
+    if !is_named || !is_ours || (step.action != Action::Delete && !is_released) {
         return faults.step(Rule::TargetUnknown, step, "");
     }
     let (Some(guest), Some(mark)) = (guest, mark) else { return };
@@ -142,10 +149,13 @@ fn ability(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
     let able = match step.action {
         Action::Create | Action::Replace | Action::Delete => capabilities.creates,
         Action::Adopt | Action::Release => capabilities.adopts,
-        Action::Start | Action::Stop => capabilities.has_run_state,
+        Action::Start | Action::Stop | Action::Restart => capabilities.has_run_state,
         Action::Update | Action::Grow => true,
     };
     let pinned = scene.desired.get(&step.target).is_some_and(|desired| desired.provider_id.is_some());
+    if step.action == Action::Replace && pinned && !capabilities.chooses_ids {
+        faults.step(Rule::ActionUnable, step, "it does not choose ids");
+    }
     let first_is_possible = step.action == Action::Replace && capabilities.creates_before_delete && !pinned;
     if !able || (step.create_first && !first_is_possible) {
         faults.step(Rule::ActionUnable, step, capabilities.deployer);
@@ -172,9 +182,10 @@ fn has_open_creation(scene: &Scene<'_>, desired: &Desired) -> bool {
 /// The guest must end in the state that is desired, and must not be pushed while it moves or cannot be seen.
 fn run_state(scene: &Scene<'_>, desired: &Desired, faults: &mut Faults) {
     let stop = scene.step_of(&desired.target, Action::Stop);
+    let restart = scene.step_of(&desired.target, Action::Restart);
     let start = scene.step_of(&desired.target, Action::Start);
-    let Some(step) = start.or(stop) else { return };
-    let ends = if start.is_some() { Run::Running } else { Run::Stopped };
+    let Some(step) = start.or(restart).or(stop) else { return };
+    let ends = if stop.is_some() { Run::Stopped } else { Run::Running };
     let guest = scene.guest_of(step);
     if guest.is_some_and(|guest| scene.is_passing(guest)) {
         faults.step(Rule::RunPassing, step, "");
@@ -186,13 +197,14 @@ fn run_state(scene: &Scene<'_>, desired: &Desired, faults: &mut Faults) {
     let is_wanted = match desired.run {
         Some(run) => run == ends,
         // A restart, or the second half of one.
-        None if stop.is_some() => start.is_some() && was == Reading::Known(ends),
+        None if restart.is_some() => was == Reading::Known(Run::Running),
         None => {
             let mut begun = desired.record.intents.iter().map(|intent| intent.action);
-            was == Reading::Known(Run::Stopped) && begun.any(|action| matches!(action, Action::Stop | Action::Start))
+            let is_half_done = begun.any(|action| matches!(action, Action::Restart | Action::Start));
+            ends == Run::Running && was == Reading::Known(Run::Stopped) && is_half_done
         }
     };
-    let is_needless = was == Reading::Known(ends) && stop.is_some() != start.is_some();
+    let is_needless = was == Reading::Known(ends) && restart.is_none();
     if !is_wanted || is_needless {
         faults.step(Rule::RunUnwanted, step, "");
     }

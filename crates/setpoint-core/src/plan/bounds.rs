@@ -3,7 +3,7 @@
 use setpoint_api::step::Refusal;
 
 use super::Input;
-use crate::desired::{Desired, Run};
+use crate::desired::Desired;
 use crate::registry::{Capabilities, Field, Unit};
 use crate::value::Value;
 
@@ -24,9 +24,7 @@ pub(super) fn refusals(desired: &Desired, input: &Input<'_>) -> Vec<Refusal> {
             }
         }
     }
-    if let Some(Run::Running | Run::Stopped) = desired.run
-        && !capabilities.has_run_state
-    {
+    if desired.run.is_some() && !capabilities.has_run_state {
         refuse("run", format!("{} cannot start or stop guests", capabilities.deployer));
     }
     refusals

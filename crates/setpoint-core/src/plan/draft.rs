@@ -9,7 +9,6 @@ use super::text::verb;
 use crate::classify::{Stake, classify};
 use crate::desired::Desired;
 use crate::diff::Change;
-use crate::digest::digest;
 use crate::observation::Guest;
 
 pub(super) struct Draft<'a> {
@@ -38,9 +37,11 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_step(self, input: &Input<'_>, target: &Target, desired: Option<&Desired>) -> Step {
+        let data_lost = self.changes.iter().find(|change| change.loses_data()).map(Change::path);
         let (class, class_reason) = classify(&Stake {
             action: self.action,
             guest: self.guest,
+            data_lost: data_lost.as_deref(),
             interrupts: self.interrupts,
             hourly_cost_delta: self.hourly_cost_delta,
             bills: input.capabilities.bills,
@@ -50,10 +51,10 @@ impl<'a> Draft<'a> {
         let marked = self.guest.and_then(|guest| guest.mark.as_ref()?.spec_digest.as_deref());
         let recorded = desired.and_then(|desired| desired.record.spec_digest.as_deref());
         let provider_id = self.guest.map(|guest| guest.id.to_string());
-        let changes: Vec<_> = self.changes.iter().map(|change| change.to_digestible(input.key)).collect();
+        let changes: Vec<_> = self.changes.iter().map(Change::reveal).collect();
         // What is not part of this step must not cost it its approval: only a guest that is made is made from all.
         let makes = desired.filter(|_| matches!(self.action, Action::Create | Action::Replace));
-        let digest = digest(&json!({
+        let digest = input.key.digest(&json!({
             "cluster": input.cluster,
             "target": target,
             "uid": desired.map(|desired| &desired.uid),

@@ -8,6 +8,7 @@ use crate::desired::{DeletionPolicy, Desired};
 use crate::intent::Evidence;
 use crate::observation::{Completeness, Guest, Mark, Observation};
 use crate::order::natural;
+use crate::value::Printable;
 
 /// What was found for a desire.
 pub(super) enum Match<'a> {
@@ -40,19 +41,17 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
     let desired = guests.input.desired;
     let mut found: Vec<Match<'a>> = desired.iter().map(|desired| guests.find(desired)).collect();
     let claims = Index::of(
-        desired
-            .iter()
-            .zip(&found)
-            .filter(|(desired, _)| desired.deletion != Some(DeletionPolicy::Retain))
-            .filter_map(|(desired, found)| claimed_id(desired, found).map(|id| (id, desired))),
+        desired.iter().zip(&found).filter_map(|(desired, found)| claimed_id(desired, found).map(|id| (id, desired))),
     );
     for (desired, found) in desired.iter().zip(&mut found) {
         let Some(id) = claimed_id(desired, found) else { continue };
         let rival = claims.get(id).map(|rival| &rival.target).filter(|target| **target != desired.target).min();
         if let Some(rival) = rival {
             let message = format!(
-                "guest {id} is also claimed by {}/{}; only one of them can have it",
-                rival.namespace, rival.name
+                "guest {} is also claimed by {}/{}; only one of them can have it",
+                Printable(id),
+                rival.namespace,
+                rival.name
             );
             *found = refused(desired, "spec.providerId", message);
         }
@@ -60,10 +59,19 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
     found
 }
 
+/// The guest that a desire takes for its own. An object that is being deleted claims only what is marked as its own.
 fn claimed_id<'a>(desired: &'a Desired, found: &Match<'a>) -> Option<&'a str> {
     match found {
-        Match::Guest(guest) => Some(&guest.id),
-        _ => desired.provider_id.as_deref(),
+        Match::Guest(guest) => {
+            let owns = guest.mark.as_ref().is_some_and(|mark| mark.owner_uid == desired.uid);
+            let claims = match desired.deletion {
+                None => true,
+                Some(DeletionPolicy::Delete) => owns,
+                Some(DeletionPolicy::Retain) => false,
+            };
+            claims.then_some(&*guest.id)
+        }
+        _ => desired.provider_id.as_deref().filter(|_| desired.deletion.is_none()),
     }
 }
 
@@ -84,7 +92,13 @@ impl<'a> Guests<'a> {
             return self.find_pinned(desired, pinned);
         }
         if let Some(guest) = self.kept(desired) {
-            return self.unless_ambiguous(desired, guest);
+            let recorded = desired.record.provider_id.as_deref().filter(|recorded| **recorded != *guest.id);
+            let is_elsewhere = recorded.is_some_and(|recorded| self.by_id.get(recorded).next().is_none());
+            // The one on record may still be there, and this one a leftover.
+            if is_elsewhere && !self.input.observation.completeness.is_complete() {
+                return self.not_seen(desired, recorded);
+            }
+            return self.unless_untouchable(desired, guest);
         }
         match &desired.record.provider_id {
             Some(recorded) => self.find_recorded(desired, recorded),
@@ -93,22 +107,30 @@ impl<'a> Guests<'a> {
     }
 
     fn find_pinned(&self, desired: &'a Desired, id: &'a str) -> Match<'a> {
-        let Some(guest) = self.by_id.get(id).next() else { return self.not_seen(desired, Some(id)) };
         let owned_elsewhere = self.kept(desired).filter(|kept| *kept.id != *id);
+        if self.by_id.is_shared(id) {
+            return several(desired, id);
+        }
+        let Some(guest) = self.by_id.get(id).next() else {
+            return match owned_elsewhere {
+                Some(other) => moved(desired, other),
+                None => self.not_seen(desired, Some(id)),
+            };
+        };
         let message = match &guest.mark {
             _ if guest.is_template => format!("guest {id} is a template; name a guest"),
             Some(mark) if *mark.cluster != *self.input.cluster => {
-                format!("guest {id} belongs to another control plane ({})", mark.cluster)
+                format!("guest {id} belongs to another control plane ({})", Printable(&mark.cluster))
             }
             Some(mark) if mark.owner_uid != desired.uid => {
-                format!("guest {id} belongs to another object (uid {})", mark.owner_uid)
+                format!("guest {id} belongs to another object (uid {})", Printable(&mark.owner_uid))
             }
             None if !self.input.capabilities.adopts => {
                 format!("guest {id} is not ours, and {} cannot adopt", self.input.capabilities.deployer)
             }
             _ => match owned_elsewhere {
-                Some(other) => format!("its guest is {}; an object cannot move to another guest", other.id),
-                None => return self.unless_ambiguous(desired, guest),
+                Some(other) => return moved(desired, other),
+                None => return Match::Guest(guest),
             },
         };
         refused(desired, "spec.providerId", message)
@@ -117,6 +139,7 @@ impl<'a> Guests<'a> {
     /// No guest carries the desire's mark, but one is on record.
     fn find_recorded(&self, desired: &'a Desired, id: &'a str) -> Match<'a> {
         match self.by_id.get(id).next() {
+            Some(_) if self.by_id.is_shared(id) => several(desired, id),
             // The mark was taken off, or the id was given to somebody else's guest: it is not for us to say.
             Some(guest) if guest.mark.is_none() => waiting(
                 desired,
@@ -131,35 +154,27 @@ impl<'a> Guests<'a> {
     fn not_seen(&self, desired: &Desired, was: Option<&'a str>) -> Match<'a> {
         match &self.input.observation.completeness {
             Completeness::Complete => Match::Gone { was },
-            Completeness::Partial(reason) => {
-                waiting(desired, WaitsOn::Observation, format!("not seen, but not everything could be read: {reason}"))
-            }
+            Completeness::Partial(reason) => waiting(
+                desired,
+                WaitsOn::Observation,
+                format!("not seen, but not everything could be read: {}", Printable(reason)),
+            ),
         }
     }
 
-    fn unless_ambiguous(&self, desired: &Desired, guest: &'a Guest) -> Match<'a> {
+    fn unless_untouchable(&self, desired: &Desired, guest: &'a Guest) -> Match<'a> {
         if self.by_id.is_shared(&guest.id) {
-            let message = format!("the provider shows several guests with the id {}", guest.id);
-            return waiting(desired, WaitsOn::Observation, message);
+            return several(desired, &guest.id);
+        }
+        if guest.is_template {
+            let message = format!("guest {} is a template, and templates are not touched", Printable(&guest.id));
+            return waiting(desired, WaitsOn::Policy, message);
         }
         Match::Guest(guest)
     }
 
-    /// Of the guests that carry the desire's mark, the one that is its guest: the pinned one; one made from just this
-    /// desire (a replacement was under way); the one on record; the first.
     fn kept(&self, desired: &Desired) -> Option<&'a Guest> {
-        let mut owned = self.by_owner.get(&desired.uid);
-        if !self.by_owner.is_shared(&desired.uid) {
-            return owned.next();
-        }
-        let digest = desired.spec_digest(self.input.key);
-        let preference = |guest: &Guest| {
-            let is_pinned = desired.provider_id.as_ref() == Some(&guest.id);
-            let is_current = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref()) == Some(&*digest);
-            let is_recorded = desired.record.provider_id.as_ref() == Some(&guest.id);
-            (!is_pinned, !is_current, !is_recorded)
-        };
-        owned.min_by(|one, other| preference(one).cmp(&preference(other)).then_with(|| natural(&one.id, &other.id)))
+        desired.kept(self.by_owner.get(&desired.uid), self.input.key)
     }
 
     /// What the calls that were begun for an object are judged by.
@@ -173,34 +188,51 @@ impl<'a> Guests<'a> {
         }
         guests.sort_by(|one, other| natural(&one.id, &other.id));
         guests.dedup_by(|one, other| one.id == other.id);
-        let Input { cluster, capabilities, observation, .. } = *self.input;
+        let Input { cluster, capabilities, observation, key, .. } = *self.input;
         let Observation { completeness, observed_at, .. } = observation;
-        Evidence { cluster, capabilities, completeness, observed_at: *observed_at, guests }
+        Evidence { cluster, capabilities, key, completeness, observed_at: *observed_at, guests }
     }
 
     /// The guests with our mark that nothing needs, in their order.
     pub(super) fn surplus(&self) -> Vec<Surplus<'a>> {
-        let owners = Index::of(self.input.desired.iter().map(|desired| (&*desired.uid, desired)));
-        let mut surplus: Vec<Surplus<'a>> = self
-            .input
-            .observation
-            .guests
-            .iter()
-            .filter_map(|guest| Some((guest, our_mark(guest, self.input.cluster)?)))
-            .filter_map(|(guest, mark)| match owners.get(&mark.owner_uid).next() {
-                None if self.input.policy.orphans == Orphans::Ignore => None,
-                None => Some(Surplus { guest, of: None }),
-                Some(_) if !self.by_owner.is_shared(&mark.owner_uid) => None,
-                Some(owner) => {
-                    let is_kept = self.kept(owner).is_some_and(|kept| kept.id == guest.id);
-                    (!is_kept).then_some(Surplus { guest, of: Some(owner) })
-                }
-            })
-            .filter(|surplus| !self.by_id.is_shared(&surplus.guest.id))
-            .collect();
+        let mut surplus = self.duplicates();
+        if self.input.policy.orphans != Orphans::Ignore {
+            surplus.extend(self.orphans());
+        }
+        surplus.retain(|surplus| !surplus.guest.is_template && !self.by_id.is_shared(&surplus.guest.id));
         surplus.sort_by(|one, other| natural(&one.guest.id, &other.guest.id));
         surplus
     }
+
+    /// The guests of desires that have another, which stays.
+    fn duplicates(&self) -> Vec<Surplus<'a>> {
+        let several = self.input.desired.iter().filter(|desired| self.by_owner.is_shared(&desired.uid));
+        several
+            .filter_map(|desired| Some((desired, self.kept(desired)?)))
+            .flat_map(|(desired, kept)| {
+                let others = self.by_owner.get(&desired.uid).filter(move |guest| guest.id != kept.id);
+                others.map(move |guest| Surplus { guest, of: Some(desired) })
+            })
+            .collect()
+    }
+
+    fn orphans(&self) -> Vec<Surplus<'a>> {
+        let owners = Index::of(self.input.desired.iter().map(|desired| (&*desired.uid, desired)));
+        let ours = self.input.observation.guests.iter();
+        let ours = ours.filter_map(|guest| Some((guest, our_mark(guest, self.input.cluster)?)));
+        let orphans = ours.filter(|(_, mark)| owners.get(&mark.owner_uid).next().is_none());
+        orphans.map(|(guest, _)| Surplus { guest, of: None }).collect()
+    }
+}
+
+fn several<'a>(desired: &Desired, id: &str) -> Match<'a> {
+    let message = format!("the provider shows several guests with the id {}", Printable(id));
+    waiting(desired, WaitsOn::Observation, message)
+}
+
+fn moved<'a>(desired: &Desired, other: &Guest) -> Match<'a> {
+    let message = format!("its guest is {}; an object cannot move to another guest", Printable(&other.id));
+    refused(desired, "spec.providerId", message)
 }
 
 fn our_mark<'a>(guest: &'a Guest, cluster: &str) -> Option<&'a Mark> {

@@ -21,8 +21,8 @@ use crate::desired::{Create, Desired};
 use crate::digest::Key;
 use crate::observation::Observation;
 use crate::registry::Capabilities;
-use matching::Guests;
-use target::{Outcome, outcome, surplus_outcome};
+use matching::{Guests, Surplus};
+use target::{Fate, Outcome, outcome, surplus_outcome};
 
 /// Everything a plan depends on. The time is that of the observation.
 #[derive(Debug, Clone, Copy)]
@@ -85,9 +85,9 @@ impl ChangeSet {
         (!known.is_empty()).then(|| known.into_iter().sum())
     }
 
-    /// The actions on one object, in order.
-    pub fn actions_of<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = Action> + 'a {
-        self.steps.iter().filter(move |step| step.target == *target).map(|step| step.action)
+    /// How many objects and guests something is done to.
+    pub fn total(&self) -> u32 {
+        self.counts.creates + self.counts.updates + self.counts.deletes
     }
 }
 
@@ -98,8 +98,27 @@ pub fn plan(input: &Input<'_>) -> ChangeSet {
     let unchanged = input.desired.len() - outcomes.len();
     let ordered = dependencies::in_order(input.desired, outcomes);
     // What is ours and needed by nothing goes last.
-    let surplus = guests.surplus().into_iter().map(|surplus| surplus_outcome(input, &surplus));
+    let surplus = surplus_outcomes(input, &guests, &ordered);
     ChangeSet::of(input.environment, ordered.into_iter().chain(surplus), unchanged)
+}
+
+fn surplus_outcomes(input: &Input<'_>, guests: &Guests<'_>, ordered: &[Outcome]) -> Vec<Outcome> {
+    let surplus = guests.surplus();
+    if surplus.is_empty() {
+        return Vec::new();
+    }
+    let mut fates: BTreeMap<&Target, Fate<'_>> = BTreeMap::new();
+    for outcome in ordered {
+        for step in &outcome.steps {
+            fates.insert(&step.target, Fate::Changed { last_step: &step.id });
+        }
+        let waiting = outcome.waiting.iter().map(|waiting| &waiting.target);
+        let refused = outcome.refused.iter().map(|refusal| &refusal.target);
+        fates.extend(waiting.chain(refused).map(|target| (target, Fate::Stuck)));
+    }
+    let fate = |owner: Option<&Desired>| owner.and_then(|owner| fates.get(&owner.target)).copied();
+    let outcome = |surplus: &Surplus<'_>| surplus_outcome(input, surplus, fate(surplus.of).unwrap_or(Fate::AsDesired));
+    surplus.iter().map(outcome).collect()
 }
 
 /// What becomes of each object that is not as desired.

@@ -11,6 +11,7 @@ use crate::desired::{Create, DeletionPolicy, Desired, Run};
 use crate::diff::{Change, Diff, diff};
 use crate::intent::{self, Settled};
 use crate::observation::{Config, Guest, Reading};
+use crate::value::Printable;
 
 /// What becomes of one object: nothing of all this is "unchanged".
 #[derive(Debug, Default)]
@@ -40,7 +41,8 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
     }
     match found {
         Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
-        Match::Refused(_) if desired.deletion == Some(DeletionPolicy::Retain) => Outcome::default(),
+        // What is not its own is not removed with it.
+        Match::Refused(_) if desired.deletion.is_some() => Outcome::default(),
         Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },
         Match::Gone { .. } if desired.deletion.is_some() => planning.unless_unsettled(Outcome::default),
         Match::Gone { was } => planning.unless_unsettled(|| planning.create(was)),
@@ -52,28 +54,67 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
     }
 }
 
-/// What becomes of a guest with our mark that nothing needs.
-pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>) -> Outcome {
+/// What becomes of a guest with our mark that nothing needs. One that was made twice is no orphan: its owner is known,
+/// and what was made by mistake is its own to remove, once its other guest is as desired (`owner_fate`).
+pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>, owner_fate: Fate<'_>) -> Outcome {
     let guest = surplus.guest;
     let target = Target { namespace: String::new(), name: guest.id.to_string(), kind: "Guest".to_owned() };
-    let reason = match surplus.of {
-        Some(owner) => format!("{}/{} has another guest", owner.target.namespace, owner.target.name),
+    let is_retained = surplus.of.is_some_and(|owner| owner.deletion == Some(DeletionPolicy::Retain));
+    let action = if is_retained { Action::Release } else { Action::Delete };
+    let reason = match surplus.of.map(|owner| &owner.target) {
+        Some(owner) if is_retained => {
+            format!("{}/{} is being deleted and its guests stay", owner.namespace, owner.name)
+        }
+        Some(owner) => format!("{}/{} has another guest", owner.namespace, owner.name),
         None => "carries our mark, but nothing desires it".to_owned(),
     };
-    if let Some(busy) = &guest.busy {
-        return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Provider, format!("{reason}; it is {busy}"));
+    if let Some((on, why)) = surplus_obstacle(input, surplus, action, owner_fate) {
+        return Outcome::waits(&target, Some(action), on, format!("{reason}; {why}"));
     }
-    // One that was made twice is no orphan: its owner is known, and what it made by mistake is its own to remove.
-    if surplus.of.is_none() && input.policy.orphans == Orphans::Report {
-        let message = format!("{reason}; the environment's policy is to report it");
-        return Outcome::waits(&target, Some(Action::Delete), WaitsOn::Policy, message);
+    let saved = guest.hourly_price.map(|price| -price).filter(|_| !is_retained);
+    let draft =
+        Draft { guest: Some(guest), hourly_cost_delta: saved, ..Draft::new(action, reason, Origin::Unrecorded) };
+    let mut step = draft.into_step(input, &target, None);
+    if let Fate::Changed { last_step } = owner_fate {
+        step.depends_on.push(last_step.to_owned());
     }
-    let draft = Draft {
-        guest: Some(guest),
-        hourly_cost_delta: guest.hourly_price.map(|price| -price),
-        ..Draft::new(Action::Delete, reason, Origin::Unrecorded)
-    };
-    Outcome { steps: vec![draft.into_step(input, &target, None)], ..Outcome::default() }
+    Outcome { steps: vec![step], ..Outcome::default() }
+}
+
+/// Why a surplus guest stays for now, if it does.
+fn surplus_obstacle(
+    input: &Input<'_>,
+    surplus: &Surplus<'_>,
+    action: Action,
+    owner_fate: Fate<'_>,
+) -> Option<(WaitsOn, String)> {
+    let capabilities = input.capabilities;
+    let able = if action == Action::Release { capabilities.adopts } else { capabilities.creates };
+    if let Some(busy) = &surplus.guest.busy {
+        return Some((WaitsOn::Provider, format!("it is {}", Printable(busy))));
+    }
+    match surplus.of {
+        None if input.policy.orphans == Orphans::Report => {
+            Some((WaitsOn::Policy, "the environment's policy is to report it".to_owned()))
+        }
+        Some(owner) if owner.protected && action == Action::Delete => {
+            Some((WaitsOn::Policy, "which is protected".to_owned()))
+        }
+        _ if !able => Some((WaitsOn::Policy, format!("{} is not able to", capabilities.deployer))),
+        // What cannot be seen may be the better one of the two.
+        Some(_) if owner_fate == Fate::Stuck || !input.observation.completeness.is_complete() => {
+            Some((WaitsOn::Dependency, "which is not known to be as desired yet".to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// What becomes of the object that a surplus guest belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate<'a> {
+    AsDesired,
+    Changed { last_step: &'a str },
+    Stuck,
 }
 
 struct Planning<'p, 'a> {
@@ -98,23 +139,15 @@ impl<'a> Planning<'_, 'a> {
 
     fn create(&self, was: Option<&str>) -> Outcome {
         let (desired, capabilities) = (self.desired, self.input.capabilities);
-        let waits = |message: String| Outcome::waits(&desired.target, Some(Action::Create), WaitsOn::Policy, message);
         if let Some(pinned) = &desired.provider_id
             && !capabilities.chooses_ids
         {
-            return self.refuse(
-                "providerId",
-                format!("there is no guest {pinned}, and {} chooses ids itself", capabilities.deployer),
-            );
+            let message = format!("there is no guest {pinned}, and {} chooses ids itself", capabilities.deployer);
+            return self.refuse("providerId", message);
         }
-        if !capabilities.creates {
-            return waits(format!("not there, and {} cannot make guests", capabilities.deployer));
-        }
-        if desired.create == Create::Never {
-            return waits("not there, and create is Never".to_owned());
-        }
-        if self.input.policy.create == Create::Never {
-            return waits(format!("not there, and the environment {} has create: Never", self.input.environment));
+        if let Some(obstacle) = self.cannot_make() {
+            let message = format!("not there, and {obstacle}");
+            return Outcome::waits(&desired.target, Some(Action::Create), WaitsOn::Policy, message);
         }
         let (reason, origin) = match (was, &desired.record.provider_id) {
             (_, Some(recorded)) => (format!("missing (was {recorded})"), Origin::Drift),
@@ -127,6 +160,31 @@ impl<'a> Planning<'_, 'a> {
             ..Draft::new(Action::Create, reason, origin)
         };
         self.steps(vec![draft])
+    }
+
+    /// Why no guest can be made for the object, if none can.
+    fn cannot_make(&self) -> Option<String> {
+        let capabilities = self.input.capabilities;
+        match () {
+            () if !capabilities.creates => Some(format!("{} cannot make guests", capabilities.deployer)),
+            () if self.desired.create == Create::Never => Some("create is Never".to_owned()),
+            () if self.input.policy.create == Create::Never => {
+                Some(format!("the environment {} has create: Never", self.input.environment))
+            }
+            () => None,
+        }
+    }
+
+    /// Why the guest cannot be made anew, if it cannot.
+    fn cannot_replace(&self) -> Option<String> {
+        let capabilities = self.input.capabilities;
+        if self.desired.protected {
+            return Some("it is protected".to_owned());
+        }
+        if self.desired.provider_id.is_some() && !capabilities.chooses_ids {
+            return Some(format!("{} would give it another id than the one it insists on", capabilities.deployer));
+        }
+        self.cannot_make()
     }
 
     fn delete(&self, guest: &'a Guest) -> Outcome {
@@ -155,6 +213,10 @@ impl<'a> Planning<'_, 'a> {
         if guest.mark.is_none() {
             return Outcome::default();
         }
+        if !self.input.capabilities.adopts {
+            let message = format!("{} cannot take its mark off a guest", self.input.capabilities.deployer);
+            return Outcome::waits(&self.desired.target, Some(Action::Release), WaitsOn::Policy, message);
+        }
         let reason = "the object is being deleted and its guest stays".to_owned();
         let draft = Draft { guest: Some(guest), ..Draft::new(Action::Release, reason, Origin::Desired) };
         self.unless_busy(guest, self.steps(vec![draft]))
@@ -162,25 +224,26 @@ impl<'a> Planning<'_, 'a> {
 
     /// Brings a guest that is there to what is desired: config first, then whether it runs.
     fn converge(&self, guest: &'a Guest) -> Outcome {
-        let diff = diff(self.desired, &guest.config, self.input.capabilities);
+        let diff = self.unmuted_diff(guest);
         let changes = Changes::of(&diff);
+        let obstacle = self.cannot_replace();
+        let is_replaced = !changes.replaced.is_empty() && obstacle.is_none();
         // A new guest can be made with what the old one could not be changed to.
-        let is_replaced = !changes.replaced.is_empty() && !self.desired.protected;
         let refused = if is_replaced { Vec::new() } else { self.unchangeable(&diff) };
         let mut outcome = Outcome { refused, ..Outcome::default() };
         let mut drafts = Vec::new();
         if guest.mark.is_none() {
             drafts.push(self.adopt(guest));
         }
-        if changes.replaced.is_empty() {
+        if is_replaced {
+            drafts.push(self.replace(guest, &diff, &changes));
+        } else {
             self.in_place(guest, &changes, &mut drafts, &mut outcome);
-        } else if self.desired.protected {
-            let message = format!("{} would replace it, and it is protected", listed(&changes.replaced));
+        }
+        if let Some(obstacle) = obstacle.filter(|_| !changes.replaced.is_empty()) {
+            let message = format!("{} would replace it, and {obstacle}", listed(&changes.replaced));
             let waiting = Outcome::waits(&self.desired.target, Some(Action::Replace), WaitsOn::Policy, message);
             outcome.waiting.extend(waiting.waiting);
-            self.in_place(guest, &changes, &mut drafts, &mut outcome);
-        } else {
-            drafts.push(self.replace(guest, &diff, &changes));
         }
         outcome.waiting.extend(self.unread(&diff, guest));
         let steps = self.unless_busy(guest, self.steps(drafts));
@@ -189,8 +252,15 @@ impl<'a> Planning<'_, 'a> {
         outcome
     }
 
+    /// What differs. What is muted is left out as long as it is drift; a change of the desire is carried out.
+    fn unmuted_diff(&self, guest: &'a Guest) -> Diff<'a> {
+        let diff = diff(self.desired, &guest.config, self.input.capabilities);
+        let is_concerned = diff.changes.iter().any(|change| self.desired.mutes(&change.path()));
+        if is_concerned && self.origin(guest) == Origin::Drift { diff.unmuted(self.desired) } else { diff }
+    }
+
     fn adopt(&self, guest: &'a Guest) -> Draft<'a> {
-        let reason = format!("guest {} is there and not ours yet", guest.id);
+        let reason = format!("guest {} is there and not ours yet", Printable(&guest.id));
         Draft { guest: Some(guest), ..Draft::new(Action::Adopt, reason, Origin::Desired) }
     }
 
@@ -241,16 +311,13 @@ impl<'a> Planning<'_, 'a> {
                 ..Draft::new(action, reason, Origin::Drift)
             }),
             None if restarts && runs == Reading::Known(true) => {
-                let reason = format!("restart, for {} to take effect", names(&changes.restarted));
-                let (origin, _) = self.reason(guest, &changes.restarted);
-                for action in [Action::Stop, Action::Start] {
-                    drafts.push(Draft {
-                        guest: Some(guest),
-                        interrupts: true,
-                        hourly_cost_delta: Some(Price::ZERO),
-                        ..Draft::new(action, reason.clone(), origin)
-                    });
-                }
+                let reason = format!("for {} to take effect", names(&changes.restarted));
+                drafts.push(Draft {
+                    guest: Some(guest),
+                    interrupts: true,
+                    hourly_cost_delta: Some(Price::ZERO),
+                    ..Draft::new(Action::Restart, reason, self.origin(guest))
+                });
             }
             None => {}
         }
@@ -267,9 +334,9 @@ impl<'a> Planning<'_, 'a> {
         let (on, message) = match &guest.run {
             Reading::Known(word) if words.contains(&&**word) => return None,
             Reading::Known(word) if capabilities.passing_words.contains(&&**word) => {
-                (WaitsOn::Provider, format!("it is {word}"))
+                (WaitsOn::Provider, format!("it is {}", Printable(word)))
             }
-            Reading::Known(word) => return Some((action, format!("run \"{word}\"->{wanted}"))),
+            Reading::Known(word) => return Some((action, format!("run \"{}\"->{wanted}", Printable(word)))),
             Reading::Absent => return Some((action, format!("run none->{wanted}"))),
             Reading::Unknown => (WaitsOn::Observation, "whether it runs could not be read".to_owned()),
         };
@@ -278,13 +345,13 @@ impl<'a> Planning<'_, 'a> {
         None
     }
 
-    /// A guest whose run state is not managed is stopped only to be started again. If that was as far as it got, the
-    /// stop is still on record.
+    /// A guest whose run state is not managed is stopped only to be started again. If it did not get that far, the
+    /// restart is still on record.
     fn interrupted_restart(&self, guest: &Guest) -> Option<Run> {
-        let was_stopped = self.desired.record.intents.iter().any(|intent| {
-            matches!(intent.action, Action::Stop | Action::Start) && intent.provider_id.as_ref() == Some(&guest.id)
+        let was_restarting = self.desired.record.intents.iter().any(|intent| {
+            matches!(intent.action, Action::Restart | Action::Start) && intent.provider_id.as_ref() == Some(&guest.id)
         });
-        (was_stopped && runs(self.input, guest) == Reading::Known(false)).then_some(Run::Running)
+        (was_restarting && runs(self.input, guest) == Reading::Known(false)).then_some(Run::Running)
     }
 
     /// What can be changed by no step at all.
@@ -293,9 +360,9 @@ impl<'a> Planning<'_, 'a> {
             .iter()
             .filter_map(|change| {
                 let deployer = self.input.capabilities.deployer;
-                let message = match change.effect() {
+                let message = match change.effect {
                     Effect::Unsupported => format!("{deployer} cannot change it ({change})"),
-                    Effect::Grow if change.is_shrink() => format!("it can only grow ({change})"),
+                    _ if change.is_refused_shrink() => format!("it can only grow ({change})"),
                     _ => return None,
                 };
                 let field = format!("spec.{}", change.path());
@@ -308,7 +375,7 @@ impl<'a> Planning<'_, 'a> {
     fn unread(&self, diff: &Diff<'a>, guest: &Guest) -> Option<Waiting> {
         let message = match &guest.config {
             Config::Unreadable(reason) if !self.desired.fields.is_empty() => {
-                format!("its configuration could not be read and is not changed: {reason}")
+                format!("its configuration could not be read and is not changed: {}", Printable(reason))
             }
             _ if diff.unknown.is_empty() => return None,
             _ => format!("{} could not be read and is not changed", diff.unknown.join(", ")),
@@ -318,29 +385,45 @@ impl<'a> Planning<'_, 'a> {
 
     fn unless_busy(&self, guest: &Guest, outcome: Outcome) -> Outcome {
         match (&guest.busy, outcome.steps.first()) {
-            (Some(busy), Some(step)) => {
-                Outcome::waits(&self.desired.target, Some(step.action), WaitsOn::Provider, format!("it is {busy}"))
-            }
+            (Some(busy), Some(step)) => Outcome::waits(
+                &self.desired.target,
+                Some(step.action),
+                WaitsOn::Provider,
+                format!("it is {}", Printable(busy)),
+            ),
             _ => outcome,
         }
     }
 
     /// Why reality and desire differ, told by what the guest was last made from.
-    fn reason(&self, guest: &Guest, changes: &[Change<'a>]) -> (Origin, String) {
+    fn origin(&self, guest: &Guest) -> Origin {
         let marked = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref());
-        let made_from = self.desired.record.spec_digest.as_deref().or(marked);
-        let (origin, words) = match made_from {
-            _ if guest.mark.is_none() => (Origin::Desired, "spec changed"),
-            None => (Origin::Unrecorded, "spec unrecorded"),
-            Some(digest) if *digest == self.desired.spec_digest(self.input.key) => (Origin::Drift, "spec drift"),
-            Some(_) => (Origin::Desired, "spec changed"),
+        match self.desired.record.spec_digest.as_deref().or(marked) {
+            _ if guest.mark.is_none() => Origin::Desired,
+            None => Origin::Unrecorded,
+            Some(digest) if *digest == self.desired.spec_digest(self.input.key) => Origin::Drift,
+            Some(_) => Origin::Desired,
+        }
+    }
+
+    fn reason(&self, guest: &Guest, changes: &[Change<'a>]) -> (Origin, String) {
+        let origin = self.origin(guest);
+        let words = match origin {
+            Origin::Desired => "spec changed",
+            Origin::Drift => "spec drift",
+            Origin::Unrecorded => "spec unrecorded",
         };
         (origin, format!("{words}: {}", listed(changes)))
     }
 
+    /// By how much the cost changes, if the guest runs in the end.
     fn hourly_cost_delta(&self, guest: &Guest) -> Option<Price> {
+        let runs = match self.desired.run {
+            Some(run) => run == Run::Running,
+            None => runs(self.input, guest) != Reading::Known(false),
+        };
         let delta = self.desired.hourly_price? - guest.hourly_price?;
-        (self.desired.run != Some(Run::Stopped)).then_some(delta)
+        runs.then_some(delta)
     }
 
     fn whole_spec(&self) -> Vec<Change<'a>> {
@@ -382,10 +465,14 @@ impl<'a> Changes<'a> {
             diff.changes.iter().filter(|change| takes(change)).copied().collect()
         };
         Changes {
-            written: of(&|change| matches!(change.effect(), Effect::InPlace | Effect::Restart) && !change.is_pending),
-            restarted: of(&|change| change.effect() == Effect::Restart),
-            grown: of(&|change| change.effect() == Effect::Grow && !change.is_shrink() && !change.is_pending),
-            replaced: of(&|change| change.effect() == Effect::Replace),
+            written: of(&|change| {
+                matches!(change.effect, Effect::InPlace | Effect::Restart)
+                    && !change.is_pending
+                    && !change.is_refused_shrink()
+            }),
+            restarted: of(&|change| change.effect == Effect::Restart && !change.is_refused_shrink()),
+            grown: of(&|change| change.effect == Effect::Grow && !change.is_shrink() && !change.is_pending),
+            replaced: of(&|change| change.effect == Effect::Replace),
         }
     }
 }

@@ -121,7 +121,7 @@ fn title(step: &Step) -> String {
         Action::Delete | Action::Release => "  -",
         Action::Replace if step.create_first => "+/-",
         Action::Replace => "-/+",
-        Action::Update | Action::Grow | Action::Start | Action::Stop => "  ~",
+        Action::Update | Action::Grow | Action::Start | Action::Stop | Action::Restart => "  ~",
     };
     let guest = match &step.provider_id {
         Some(id) if !step.target.namespace.is_empty() => format!(" (guest {id})"),
@@ -146,6 +146,7 @@ pub(super) fn verb(action: Action) -> &'static str {
         Action::Grow => "grow",
         Action::Stop => "stop",
         Action::Start => "start",
+        Action::Restart => "restart",
         Action::Replace => "replace",
         Action::Release => "release",
         Action::Delete => "delete",

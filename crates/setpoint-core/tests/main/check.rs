@@ -159,15 +159,15 @@ fn rows_of_form() -> Vec<Row> {
             first(set).depends_on.push("shop/db/create".into());
         }),
         row("a dependency on what comes later", Rule::DependencyLate, restarts, |_, set| {
-            let later = set.steps[2].id.clone();
+            let later = set.steps[1].id.clone();
             first(set).depends_on.push(later);
         }),
         row("a dependency on itself", Rule::DependencyLate, updates, |_, set| {
             let own = first(set).id.clone();
             first(set).depends_on.push(own);
         }),
-        row("a start that does not wait for the stop", Rule::ChainBroken, restarts, |_, set| {
-            set.steps[2].depends_on.clear();
+        row("a restart that does not wait for the update", Rule::ChainBroken, restarts, |_, set| {
+            set.steps[1].depends_on.clear();
         }),
         row("stopped before it is configured", Rule::OrderBroken, restarts, |_, set| set.steps.swap(0, 1)),
         row("two updates of one guest", Rule::ActionRepeated, updates, |_, set| set.steps.push(set.steps[0].clone())),
@@ -303,7 +303,10 @@ fn rows_of_subject() -> Vec<Row> {
         row("started though it runs", Rule::RunUnwanted, starts, |scene, _| {
             scene.observation.guests[0].run = Reading::Known("running".into());
         }),
-        row("stopped for a restart and left so", Rule::RunUnwanted, restarts, |_, set| drop(set.steps.pop())),
+        row("stopped for a restart and left so", Rule::RunUnwanted, restarts, |_, set| {
+            set.steps[1].action = Action::Stop;
+            set.steps[1].id = "shop/web/stop".into();
+        }),
         row("started while it stops", Rule::RunPassing, starts, |scene, _| {
             scene.observation.guests[0].run = Reading::Known("stopping".into());
         }),

@@ -15,8 +15,15 @@ fn classes() {
     let unmarked = Guest { mark: None, ..ours.clone() };
     let with_data = holds(Reading::Known(true));
     let unknown = holds(Reading::Unknown);
-    let nothing =
-        Stake { action: Action::Create, guest: None, interrupts: false, hourly_cost_delta: None, bills: false };
+    let silent = holds(Reading::Absent);
+    let nothing = Stake {
+        action: Action::Create,
+        guest: None,
+        data_lost: None,
+        interrupts: false,
+        hourly_cost_delta: None,
+        bills: false,
+    };
     let done = |action, guest| Stake { action, guest: Some(guest), ..nothing };
     let dollars = |text: &str| Some(text.parse::<Price>().unwrap());
     for (name, stake, class, reason) in [
@@ -53,6 +60,24 @@ fn classes() {
             Stake { interrupts: true, hourly_cost_delta: dollars("1"), ..done(Action::Update, &ours) },
             Class::Spend,
             "costs $1.00 more an hour, and what runs is interrupted",
+        ),
+        (
+            "an update that takes a volume out, whatever else it is",
+            Stake { data_lost: Some("volumes.data"), hourly_cost_delta: dollars("-1"), ..done(Action::Update, &ours) },
+            Class::Destructive,
+            "the data of volumes.data would be lost",
+        ),
+        (
+            "a restart of what runs",
+            Stake { interrupts: true, hourly_cost_delta: dollars("0"), bills: true, ..done(Action::Restart, &ours) },
+            Class::Disruptive,
+            "it runs and is interrupted",
+        ),
+        (
+            "a delete of what no answer says whether it holds data",
+            done(Action::Delete, &silent),
+            Class::Destructive,
+            "whether it holds data is not known",
         ),
         (
             "an update that costs less",

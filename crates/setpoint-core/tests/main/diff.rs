@@ -1,12 +1,13 @@
 //! What counts as a difference, and how it reads.
 
-use setpoint_core::desired::Desired;
-use setpoint_core::diff::{all_differences, diff};
+use setpoint_api::step::Effect;
+use setpoint_core::desired::{Desired, Record};
+use setpoint_core::diff::diff;
 use setpoint_core::observation::{Config, Guest};
 use setpoint_core::registry::Capabilities;
 use setpoint_core::value::{Fields, Value};
 
-use crate::fixture::{GIB, GPU, MIB, RACK, fields, machine};
+use crate::fixture::{GIB, GPU, MIB, RACK, fields, machine, recorded};
 
 struct Row {
     name: &'static str,
@@ -185,7 +186,8 @@ fn differences() {
     ];
     for Row { name, deployer, desired, observed, reads } in rows {
         let observed = Config::known(observed);
-        let diff = all_differences(&desired, &observed, deployer);
+        let desired = recorded(Desired { fields: desired, ..machine("web") }, "101");
+        let diff = diff(&desired, &observed, deployer);
         let changes: Vec<String> = diff.changes.iter().map(ToString::to_string).collect();
         assert_eq!(changes, reads, "{name}");
     }
@@ -209,9 +211,14 @@ fn what_could_not_be_read_does_not_differ() {
 #[test]
 fn muted_fields_are_left_alone() {
     let desired = |muted: &[&str]| Desired {
-        fields: fields([("cores", 4.into()), ("env", [("A", "1"), ("B", "2")].into())]),
         muted: muted.iter().map(|path| (*path).into()).collect(),
-        ..machine("web")
+        ..recorded(
+            Desired {
+                fields: fields([("cores", 4.into()), ("env", [("A", "1"), ("B", "2")].into())]),
+                ..machine("web")
+            },
+            "101",
+        )
     };
     let observed = Config::known(fields([("cores", 2.into()), ("env", [("A", "x"), ("B", "y")].into())]));
     for (name, muted, reads) in [
@@ -226,7 +233,8 @@ fn muted_fields_are_left_alone() {
         ),
     ] {
         let desired = desired(muted);
-        let found: Vec<String> = diff(&desired, &observed, &RACK).changes.iter().map(ToString::to_string).collect();
+        let found: Vec<String> =
+            diff(&desired, &observed, &RACK).unmuted(&desired).changes.iter().map(ToString::to_string).collect();
         assert_eq!(found, reads, "{name}");
     }
 }
@@ -242,7 +250,7 @@ fn a_patch_holds_whole_values_and_leaves_alone_what_is_not_ours() {
         ("env", [("A", "0"), ("B", "muted"), ("OLD", "x"), ("PROVIDER_ID", "p")].into()),
         ("image", "v1".into()),
     ]));
-    let patch = diff(&desired, &observed, &GPU).patch(&observed, |_| true);
+    let patch = diff(&desired, &observed, &GPU).unmuted(&desired).patch(&observed, |_| true);
     assert_eq!(
         patch,
         fields([("env", [("A", "1"), ("B", "muted"), ("PROVIDER_ID", "p")].into()), ("image", "v2".into())])
@@ -261,4 +269,57 @@ fn what_is_long_is_shortened_and_what_is_secret_is_hidden_from_debug() {
     let secret = Desired { fields: fields([("env", [("A", Value::secret("s3cret"))].into())]), ..machine("web") };
     let guest: Guest = crate::fixture::guest("1", &secret, secret.fields.clone());
     assert!(!format!("{secret:?} {guest:?}").contains("s3cret"));
+}
+
+#[test]
+fn what_was_a_secret_is_not_shown_when_it_is_one_no_more() {
+    let plain =
+        |record: Record| Desired { fields: fields([("env", [("TOKEN", "public")].into())]), record, ..machine("web") };
+    let observed = Config::known(fields([("env", [("TOKEN", "s3cret")].into())]));
+    let carried_out = |secrets: &[&str]| Record {
+        spec_digest: Some("hmac-sha256:1".into()),
+        secrets: secrets.iter().map(|path| (*path).into()).collect(),
+        ..Record::default()
+    };
+    for (name, record, from) in [
+        ("it is on record that it came from a Secret", carried_out(&["env.TOKEN"]), "(sensitive)"),
+        ("nothing is on record of the guest", Record::default(), "(sensitive)"),
+        ("it is on record that it did not", carried_out(&["env.OTHER"]), "s3cret"),
+    ] {
+        let desired = plain(record);
+        let found = diff(&desired, &observed, &RACK);
+        let shown = found.changes[0].shown();
+        assert_eq!((shown.from.as_deref(), shown.to.as_deref()), (Some(from), Some("public")), "{name}");
+        assert_eq!(found.changes[0].to_string().contains("s3cret"), from == "s3cret", "{name}");
+    }
+}
+
+#[test]
+fn what_is_pending_counts_too() {
+    let config = |known: &str, pending: &str| Config::Read {
+        known: fields([("hostname", known.into())]),
+        pending: fields([("hostname", pending.into())]),
+        unknown: vec![],
+    };
+    let desired = Desired { fields: fields([("hostname", "new".into())]), ..machine("web") };
+    for (name, config, expected) in [
+        ("written before, and waiting for a start", config("old", "new"), Some(("old", true, Effect::Restart))),
+        ("something else is waiting for a start", config("old", "other"), Some(("old", false, Effect::Restart))),
+        ("as desired, but not after the next start", config("new", "other"), Some(("other", false, Effect::InPlace))),
+        ("as desired, now and then", config("new", "new"), None),
+    ] {
+        let found = diff(&desired, &config, &RACK);
+        let change = found.changes.first();
+        let seen = change
+            .map(|change| (change.from.and_then(Value::as_text).unwrap_or_default(), change.is_pending, change.effect));
+        assert_eq!(seen, expected, "{name}");
+    }
+}
+
+#[test]
+fn nothing_that_a_provider_says_moves_the_cursor() {
+    let desired = Desired { fields: fields([("image", "a".into())]), ..machine("web") };
+    let observed = Config::known(fields([("image", "x\u{1b}[2Jy\u{202e}z\r\nw".into())]));
+    let found = diff(&desired, &observed, &RACK);
+    assert_eq!(found.changes[0].to_string(), r"image x\u{1b}[2Jy\u{202e}z\r⏎w->a");
 }

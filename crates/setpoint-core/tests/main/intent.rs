@@ -7,7 +7,7 @@ use setpoint_core::intent::{Evidence, Outcome, Settled, recover, settle};
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Observation, Reading};
 use setpoint_core::registry::Capabilities;
 
-use crate::fixture::{CLUSTER, GIB, GPU, RACK, guest, machine, now, small, with};
+use crate::fixture::{CLUSTER, GIB, GPU, RACK, guest, key, machine, now, small, with};
 
 const ID: &str = "call-7";
 
@@ -288,12 +288,14 @@ fn observation(guests: Vec<Guest>, is_partial: bool) -> Observation {
 fn the_outcome_of_a_call_is_what_was_observed() {
     for Row { name, action, to, age_seconds, desired, guests, is_partial, capabilities, expected } in rows() {
         let intent = intent(ID, action, to, now() - SignedDuration::from_secs(age_seconds));
+        let mut desired = desired;
+        desired.record.intents = vec![intent.clone()];
         let observation = observation(guests, is_partial);
-        let outcome = recover(&intent, &desired, &Evidence::new(CLUSTER, capabilities, &observation));
+        let outcome = recover(&intent, &desired, &Evidence::new(CLUSTER, capabilities, &key(), &observation));
         assert_eq!(outcome.to_string(), expected, "{name}");
         let mut reversed = observation.clone();
         reversed.guests.reverse();
-        let again = recover(&intent, &desired, &Evidence::new(CLUSTER, capabilities, &reversed));
+        let again = recover(&intent, &desired, &Evidence::new(CLUSTER, capabilities, &key(), &reversed));
         assert_eq!(again, outcome, "{name}: in whatever order guests are listed");
     }
 }
@@ -344,7 +346,8 @@ fn an_object_goes_on_once_every_outcome_is_known() {
         desired.record.provider_id = recorded.map(Into::into);
         desired.record.intents = intents;
         let observation = observation(guests, false);
-        let evidence = Evidence::new(CLUSTER, &RACK, &observation);
+        let key = key();
+        let evidence = Evidence::new(CLUSTER, &RACK, &key, &observation);
         assert_eq!(settle(&desired, &evidence).to_string(), expected, "{name}");
         desired.record.intents.reverse();
         assert_eq!(settle(&desired, &evidence).to_string(), expected, "{name}: in whatever order they are recorded");
@@ -358,7 +361,8 @@ fn only_what_could_be_done_twice_is_waited_for() {
         let started_at = now() - SignedDuration::from_secs(row.age_seconds);
         desired.record.intents = vec![intent(ID, row.action, row.to, started_at)];
         let observation = observation(row.guests, row.is_partial);
-        let evidence = Evidence::new(CLUSTER, row.capabilities, &observation);
+        let key = key();
+        let evidence = Evidence::new(CLUSTER, row.capabilities, &key, &observation);
         let is_unknown = matches!(recover(&desired.record.intents[0], &desired, &evidence), Outcome::Unknown { .. });
         let makes = matches!(row.action, Action::Create | Action::Replace);
         let waits = matches!(settle(&desired, &evidence), Settled::Wait { .. });

@@ -39,6 +39,7 @@ fn what_is_there_and_what_is_not() {
     let mut environment_never = scene(vec![web()], vec![]);
     environment_never.policy.create = Create::Never;
     let another_cluster = marked(web_guest(), |mark| mark.cluster = "cluster-2".into());
+    let elsewhere = another_cluster.clone();
     let another_owner = marked(web_guest(), |mark| mark.owner_uid = "uid-else".into());
     check(vec![
         ("nothing desired, nothing there", scene(vec![], vec![]), &[]),
@@ -103,6 +104,26 @@ fn what_is_there_and_what_is_not() {
             &[],
         ),
         (
+            "an id that is shown twice is nobody's, whichever comes first",
+            scene(vec![known_web()], vec![foreign("101", small()), elsewhere.clone()]),
+            &["web: waits on Observation"],
+        ),
+        (
+            "and whichever comes last",
+            scene(vec![known_web()], vec![elsewhere, foreign("101", small())]),
+            &["web: waits on Observation"],
+        ),
+        (
+            "a guest of ours that became a template is not touched",
+            scene(vec![wants(with(small(), "cores", 4))], vec![Guest { is_template: true, ..web_guest() }]),
+            &["web: waits on Policy"],
+        ),
+        (
+            "an orphan that is a template is not touched",
+            scene(vec![], vec![Guest { is_template: true, ..web_guest() }]).orphans(Orphans::Delete),
+            &[],
+        ),
+        (
             "the provider shows an id twice: nothing is done to it",
             scene(vec![known_web()], vec![runs("running"), runs("stopped")]),
             &["web: waits on Observation"],
@@ -159,8 +180,29 @@ fn pinned_guests() {
         ),
         (
             "two that claim one id are both refused even where nothing is there",
-            scene(vec![pinned("900"), other], vec![]),
+            scene(vec![pinned("900"), other.clone()], vec![]),
             &["other: refused spec.providerId", "web: refused spec.providerId"],
+        ),
+        (
+            "a machine that has a guest cannot be moved to one that is not there",
+            scene(vec![pinned("900")], vec![web_guest()]),
+            &["web: refused spec.providerId"],
+        ),
+        (
+            "one of two that claim a guest can be deleted, and the other has it then",
+            scene(
+                vec![pinned("900"), Desired { deletion: Some(DeletionPolicy::Delete), ..other.clone() }],
+                vec![foreign("900", small())],
+            ),
+            &["web: adopt"],
+        ),
+        (
+            "a machine that claims what it cannot have can be deleted",
+            scene(
+                vec![Desired { deletion: Some(DeletionPolicy::Delete), ..pinned("900") }],
+                vec![Guest { is_template: true, ..foreign("900", small()) }],
+            ),
+            &[],
         ),
         (
             "a machine that has a guest cannot be moved to another",
@@ -179,11 +221,11 @@ fn pinned_guests() {
     ]);
 }
 
-/// With the stop of guest 101 on record.
-fn stopping(mut machine: Desired) -> Desired {
+/// With a call to guest 101 on record.
+fn with_intent(mut machine: Desired, action: Action) -> Desired {
     machine.record.intents.push(Intent {
         id: "intent-2".into(),
-        action: Action::Stop,
+        action,
         provider_id: Some("101".into()),
         started_at: now(),
     });
@@ -223,7 +265,7 @@ fn configuration() {
         (
             "a change that needs a restart restarts what runs, config first",
             scene(vec![wants(renamed.clone())], vec![web_guest()]),
-            &["web: update, stop, start (hostname)"],
+            &["web: update, restart (hostname)"],
         ),
         (
             "a change that needs a restart does not start what is stopped",
@@ -247,18 +289,73 @@ fn configuration() {
         ),
         (
             "a restart that only got as far as the stop is finished",
-            scene(vec![stopping(known_web())], vec![runs("stopped")]),
+            scene(vec![with_intent(known_web(), Action::Restart)], vec![runs("stopped")]),
             &["web: start"],
+        ),
+        (
+            "a stop that was wanted then is no restart",
+            scene(vec![with_intent(known_web(), Action::Stop)], vec![runs("stopped")]),
+            &[],
+        ),
+        (
+            "a value as desired, but another one after the next start, is written again, without a restart",
+            scene(vec![wants(with(small(), "hostname", "old"))], vec![pending.clone()]),
+            &["web: update (hostname)"],
+        ),
+        (
+            "a wrong image is seen, though the record says that nothing changed",
+            scene(
+                vec![known_web()],
+                vec![Guest { config: Config::known(with(small(), "image", "other")), ..web_guest() }],
+            ),
+            &["web: replace (image)"],
+        ),
+        (
+            "what would be replaced stays where nothing may be made",
+            scene(
+                vec![Desired { create: Create::Never, ..wants(with(with(small(), "image", "debian-13"), "cores", 4)) }],
+                vec![web_guest()],
+            ),
+            &["web: update (cores)", "web: waits on Policy"],
+        ),
+        (
+            "what insists on an id that the provider would not give again is not replaced",
+            Scene::new(
+                limited(|capabilities| capabilities.chooses_ids = false),
+                vec![Desired { provider_id: Some("101".into()), ..wants(with(small(), "image", "debian-13")) }],
+                vec![web_guest()],
+            ),
+            &["web: waits on Policy"],
+        ),
+        (
+            "what a deployer cannot make is not replaced",
+            Scene::new(
+                limited(|capabilities| capabilities.creates = false),
+                vec![wants(with(small(), "image", "debian-13"))],
+                vec![web_guest()],
+            ),
+            &["web: waits on Policy"],
+        ),
+        (
+            "a volume does not shrink",
+            scene(
+                vec![wants(with(small(), "volumes", [("data", [("size", GIB)])]))],
+                vec![Guest {
+                    config: Config::known(with(small(), "volumes", [("data", [("size", 2 * GIB)])])),
+                    ..web_guest()
+                }],
+            ),
+            &["web: refused spec.volumes.data"],
         ),
         (
             "a pending value is not converged, and not written twice",
             scene(vec![wants(renamed.clone())], vec![pending.clone()]),
-            &["web: stop, start"],
+            &["web: restart"],
         ),
         (
             "another value than the pending one is written",
             scene(vec![wants(with(small(), "hostname", "newer"))], vec![pending]),
-            &["web: update, stop, start (hostname)"],
+            &["web: update, restart (hostname)"],
         ),
         (
             "a provider that restarts by itself is not told to restart",
@@ -326,9 +423,17 @@ fn configuration() {
             &[],
         ),
         (
-            "a muted field is not corrected",
-            scene(vec![Desired { muted: vec!["cores".into()], ..wants(with(small(), "cores", 4)) }], vec![web_guest()]),
+            "the drift of a muted field is not corrected",
+            scene(
+                vec![Desired { muted: vec!["cores".into()], ..recorded(wants(with(small(), "cores", 4)), "101") }],
+                vec![web_guest()],
+            ),
             &[],
+        ),
+        (
+            "a change of the desire for a muted field is carried out",
+            scene(vec![Desired { muted: vec!["cores".into()], ..wants(with(small(), "cores", 4)) }], vec![web_guest()]),
+            &["web: update (cores)"],
         ),
         (
             "a locked guest is waited for",
@@ -485,6 +590,49 @@ fn removal() {
             scene(vec![recorded(web(), "102")], vec![web_guest(), guest("102", &web(), small())])
                 .orphans(Orphans::Ignore),
             &["101: delete"],
+        ),
+        (
+            "what was made twice goes only once the guest that stays is as desired",
+            scene(
+                vec![Desired { run: Some(Run::Running), ..recorded(web(), "102") }],
+                vec![web_guest(), Guest { run: Reading::Unknown, ..guest("102", &web(), small()) }],
+            ),
+            &["web: waits on Observation", "101: waits on Dependency"],
+        ),
+        (
+            "what was made twice for something protected stays",
+            scene(
+                vec![Desired { protected: true, ..recorded(web(), "102") }],
+                vec![web_guest(), guest("102", &web(), small())],
+            ),
+            &["101: waits on Policy"],
+        ),
+        (
+            "what was made twice for something that keeps its guest is released too",
+            scene(
+                vec![Desired { deletion: Some(DeletionPolicy::Retain), ..recorded(web(), "102") }],
+                vec![web_guest(), guest("102", &web(), small())],
+            ),
+            &["web: release", "101: release"],
+        ),
+        (
+            "a leftover is not taken for the guest on record while that one is out of sight",
+            scene(vec![recorded(wants(with(small(), "cores", 4)), "102")], vec![web_guest()]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "nothing that was made twice is deleted while not everything can be seen",
+            scene(vec![recorded(web(), "102")], vec![web_guest(), guest("102", &web(), small())]).partial("timeout"),
+            &["101: waits on Dependency"],
+        ),
+        (
+            "a deployer that cannot take its mark off says so",
+            Scene::new(
+                limited(|capabilities| capabilities.adopts = false),
+                vec![Desired { deletion: Some(DeletionPolicy::Retain), ..known_web() }],
+                vec![web_guest()],
+            ),
+            &["web: waits on Policy"],
         ),
         (
             "of two guests the one made from just this stays: a replacement was under way",

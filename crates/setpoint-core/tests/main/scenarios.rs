@@ -29,7 +29,7 @@ fn desires(name: &str, fields: Fields) -> Desired {
 }
 
 fn pod(name: &str, gpu: &str, count: i64) -> Desired {
-    let fields = fields([("gpu_count", count.into()), ("gpu_type", gpu.into()), ("image", "vllm:1".into())]);
+    let fields = fields([("gpu.count", count.into()), ("gpu.type", gpu.into()), ("image", "vllm:1".into())]);
     Desired { hourly_price: price("0.69"), run: Some(Run::Running), ..desires(name, fields) }
 }
 
@@ -105,7 +105,7 @@ fn written_before_but_not_yet_in_effect() {
 fn an_image_without_data_to_lose() {
     let pod = recorded(pod("inference", "A100", 1), "p-1");
     let guest = running_pod("p-1", &pod);
-    let fields = with(pod.fields.clone(), "gpu_type", "H100");
+    let fields = with(pod.fields.clone(), "gpu.type", "H100");
     shows!(Scene::new(&GPU, vec![Desired { fields, hourly_price: price("1.99"), ..pod }], vec![guest]));
 }
 
@@ -135,7 +135,7 @@ fn a_disk_that_would_shrink() {
 fn impossible_desires() {
     let none = desires("none", with(small(), "cores", 0));
     let tiny = desires("tiny", with(with(small(), "memory", MIB), "cores", 500));
-    let alien = desires("alien", with(small(), "gpu_type", "A100"));
+    let alien = desires("alien", with(small(), "gpu.type", "A100"));
     shows!(Scene::new(&RACK, vec![none, tiny, alien], vec![]));
 }
 

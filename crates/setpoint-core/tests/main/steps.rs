@@ -5,11 +5,12 @@ use setpoint_api::step::{Action, Class, Origin, Target};
 use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
 use setpoint_core::plan::Orphans;
+use setpoint_core::registry::Capabilities;
 use setpoint_core::value::Value;
 
 use crate::fixture::{
-    GPU, MIB, Scene, fields, foreign, guest, key, known_web, machine, marked, recorded, runs, scene, small, target,
-    wants, web, web_guest, with,
+    GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, known_web, machine, marked, recorded, runs, scene, small,
+    target, wants, web, web_guest, with,
 };
 
 #[test]
@@ -105,8 +106,8 @@ fn counts() {
 
 #[test]
 fn one_line_names_the_object_the_verb_and_the_fields() {
-    let pod = Desired { fields: fields([("gpu_count", 2.into()), ("image", "vllm:2".into())]), ..machine("inference") };
-    let observed = fields([("gpu_count", 2.into()), ("image", "vllm:1".into())]);
+    let pod = Desired { fields: fields([("gpu.count", 2.into()), ("image", "vllm:2".into())]), ..machine("inference") };
+    let observed = fields([("gpu.count", 2.into()), ("image", "vllm:1".into())]);
     let change_set = Scene::new(&GPU, vec![pod.clone()], vec![guest("p-1", &pod, observed)]).plan();
     assert_eq!(change_set.lines(), ["inference: update (image)"]);
 }
@@ -140,6 +141,19 @@ fn costs() {
                 vec![costs(runs("stopped"), "0.1")],
             ),
             Some("0.60"),
+        ),
+        (
+            "what is stopped and not managed costs no more for a change",
+            scene(vec![priced(bigger(), "0.7")], vec![costs(runs("stopped"), "0.1")]),
+            None,
+        ),
+        (
+            "a larger disk costs the difference once",
+            scene(
+                vec![priced(wants(with(with(small(), "cores", 4), "disk", 20 * GIB)), "0.7")],
+                vec![costs(Guest { config: Config::known(with(small(), "disk", 10 * GIB)), ..web_guest() }, "0.5")],
+            ),
+            Some("0.20"),
         ),
         (
             "what is made stopped costs nothing that is known",
@@ -220,13 +234,17 @@ fn steps_of_a_guest_follow_each_other_and_those_it_depends_on() {
 
 #[test]
 fn a_replacement_is_made_first_where_the_deployer_allows() {
-    let bigger = |machine: Desired| Desired { fields: fields([("gpu_count", 2.into())]), ..machine };
-    let pod = guest("p-1", &machine("web"), fields([("gpu_count", 1.into())]));
+    let bigger = |machine: Desired| Desired { fields: fields([("gpu.count", 2.into())]), ..machine };
+    let pod = guest("p-1", &machine("web"), fields([("gpu.count", 1.into())]));
     let step = |scene: Scene| scene.plan().steps.remove(0);
-    assert!(step(Scene::new(&GPU, vec![bigger(machine("web"))], vec![pod.clone()])).create_first);
-    let pinned = Desired { provider_id: Some("p-1".into()), ..bigger(machine("web")) };
-    assert!(!step(Scene::new(&GPU, vec![pinned], vec![pod])).create_first, "two guests cannot have one id");
+    assert!(step(Scene::new(&GPU, vec![bigger(machine("web"))], vec![pod])).create_first);
     let image = wants(with(small(), "image", "debian-13"));
+    let mut able = RACK.clone();
+    able.creates_before_delete = true;
+    let able: &'static Capabilities = Box::leak(Box::new(able));
+    assert!(step(Scene::new(able, vec![image.clone()], vec![web_guest()])).create_first);
+    let pinned = Desired { provider_id: Some("101".into()), ..image.clone() };
+    assert!(!step(Scene::new(able, vec![pinned], vec![web_guest()])).create_first, "two guests cannot have one id");
     assert!(!step(scene(vec![image], vec![web_guest()])).create_first, "this deployer cannot");
 }
 
@@ -236,4 +254,34 @@ fn a_guest_without_an_owner_is_named_by_its_id() {
     let step = &change_set.steps[0];
     assert_eq!(step.target, Target { namespace: String::new(), name: "300".into(), kind: "Guest".into() });
     assert_eq!((&*step.id, step.action), ("guest/300/delete", Action::Delete));
+}
+
+#[test]
+fn a_volume_that_is_taken_out_is_data_that_is_lost() {
+    let volumes = |entries: Value| with(small(), "volumes", entries);
+    let guest = Guest {
+        config: Config::known(volumes([("data", [("size", GIB)]), ("logs", [("size", GIB)])].into())),
+        ..web_guest()
+    };
+    let change_set = scene(vec![wants(volumes([("logs", [("size", GIB)])].into()))], vec![guest]).plan();
+    let step = &change_set.steps[0];
+    assert_eq!((step.action, step.class), (Action::Update, Class::Destructive));
+    assert_eq!(step.class_reason, "the data of volumes.data would be lost");
+}
+
+#[test]
+fn what_was_made_twice_goes_after_the_last_step_of_the_guest_that_stays() {
+    let stays = Desired { run: Some(Run::Running), ..recorded(web(), "102") };
+    let guests = vec![web_guest(), Guest { run: Reading::Known("stopped".into()), ..guest("102", &web(), small()) }];
+    let change_set = scene(vec![stays], guests).plan();
+    let steps: Vec<(&str, Vec<&str>)> =
+        change_set.steps.iter().map(|step| (&*step.id, step.depends_on.iter().map(String::as_str).collect())).collect();
+    assert_eq!(steps, [("shop/web/start", vec![]), ("guest/101/delete", vec!["shop/web/start"])]);
+}
+
+#[test]
+fn a_spec_digest_tells_nothing_without_the_key() {
+    let desired = wants(with(small(), "password", "hunter2"));
+    let other = setpoint_core::digest::Key::new([8; 32]);
+    assert_ne!(desired.spec_digest(&key()), desired.spec_digest(&other));
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use setpoint_api::step::{Action, Step};
-use setpoint_core::desired::{DeletionPolicy, Desired, Intent, Record};
+use setpoint_core::desired::{DeletionPolicy, Desired, Intent};
 use setpoint_core::diff;
 use setpoint_core::digest::Key;
 use setpoint_core::intent::{self, Evidence, Settled};
@@ -50,9 +50,10 @@ impl Operator {
     /// Writes down what became of earlier calls, and forgets objects whose guest is gone or was released.
     pub fn settle(&mut self, world: &World, observation: &Observation) {
         for desired in &mut self.desired {
-            let evidence = Evidence::new(self.cluster, world.capabilities, observation);
-            if let Settled::Proceed { provider_id, .. } = intent::settle(desired, &evidence) {
-                desired.record = Record { provider_id, intents: Vec::new(), ..desired.record.clone() };
+            let evidence = Evidence::new(self.cluster, world.capabilities, &self.key, observation);
+            if let Settled::Proceed { provider_id, open, .. } = intent::settle(desired, &evidence) {
+                desired.record.provider_id = provider_id;
+                desired.record.intents.retain(|intent| open.contains(&intent.id));
             }
         }
     }
@@ -79,10 +80,12 @@ impl Operator {
             started_at: world.now,
         };
         let Some(at) = self.desired.iter().position(|desired| desired.target == step.target) else {
-            return world.delete(step.provider_id.as_deref().unwrap_or(&step.target.name));
+            let id = step.provider_id.as_deref().unwrap_or(&step.target.name);
+            return if step.action == Action::Release { world.mark(id, None) } else { world.delete(id) };
         };
         self.desired[at].record.intents.push(intent.clone());
         let done = self.act(world, step, &self.desired[at], &intent);
+        let secrets = self.desired[at].secrets();
         let record = &mut self.desired[at].record;
         if let Err(Failure::Refused(_)) = &done {
             record.intents.retain(|other| other.id != intent.id);
@@ -91,9 +94,12 @@ impl Operator {
         let spec_digest = step.new_spec_digest.as_deref().map(Into::into);
         match step.action {
             Action::Delete | Action::Release => (record.provider_id, record.spec_digest) = (None, None),
-            Action::Start | Action::Stop | Action::Grow | Action::Adopt => record.provider_id = Some(id),
+            Action::Start | Action::Stop | Action::Restart | Action::Grow | Action::Adopt => {
+                record.provider_id = Some(id);
+            }
             Action::Create | Action::Replace | Action::Update => {
                 (record.provider_id, record.spec_digest) = (Some(id), spec_digest);
+                record.secrets = secrets;
             }
         }
         Ok(())
@@ -129,6 +135,11 @@ impl Operator {
             Action::Grow => world.grow(&id, &self.patch(world, step, desired, &id))?,
             Action::Start => world.start(&id)?,
             Action::Stop => world.stop(&id)?,
+            Action::Restart => {
+                world.stop(&id)?;
+                // Stopped, and not started again: nobody knows, whatever the provider says.
+                world.start(&id).map_err(|_| Failure::Unknown)?;
+            }
             Action::Adopt => world.mark(&id, Some(mark(false)))?,
             Action::Release => world.mark(&id, None)?,
             Action::Delete => world.delete(&id)?,

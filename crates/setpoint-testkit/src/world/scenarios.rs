@@ -176,7 +176,7 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
         Instance { fields, is_running: object.is_running, ..made.clone() }
     };
     let record =
-        Record { provider_id: Some(id.as_str().into()), spec_digest: mark.spec_digest.clone(), intents: vec![] };
+        Record { provider_id: Some(id.as_str().into()), spec_digest: mark.spec_digest.clone(), ..Record::default() };
     let create = Intent {
         id: format!("made-{uid}").into(),
         action: Action::Create,
@@ -280,8 +280,8 @@ fn fields(is_rack: bool) -> BoxedStrategy<Fields> {
     } else {
         vec![
             ("env", environment()),
-            ("gpu_count", prop_oneof![20 => 1i64..3, 1 => Just(9)].prop_map(Value::from).boxed()),
-            ("gpu_type", prop_oneof![4 => Just("A100"), 1 => Just("H100")].prop_map(Value::from).boxed()),
+            ("gpu.count", prop_oneof![20 => 1i64..3, 1 => Just(9)].prop_map(Value::from).boxed()),
+            ("gpu.type", prop_oneof![4 => Just("A100"), 1 => Just("H100")].prop_map(Value::from).boxed()),
             ("image", text(&["vllm:1", "vllm:2"])),
             ("ports", list(&["8000/http", "22/tcp"])),
         ]
@@ -320,7 +320,7 @@ fn list(items: &'static [&'static str]) -> BoxedStrategy<Value> {
 
 /// What a GPU pod costs per hour: by its GPUs.
 fn gpu_price(fields: &Fields) -> Price {
-    let count = match fields.get("gpu_count") {
+    let count = match fields.get("gpu.count") {
         Some(Value::Integer(count)) => *count,
         _ => 1,
     };
