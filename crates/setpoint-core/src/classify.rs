@@ -63,8 +63,11 @@ fn spend(stake: &Stake<'_>) -> Option<String> {
         Some(delta) if delta > Price::ZERO => Some(format!("costs ${delta} more an hour")),
         Some(_) => None,
         None => {
-            let runs_more = matches!(stake.action, Action::Create | Action::Start | Action::Grow | Action::Replace);
-            (stake.bills && runs_more).then(|| "costs money, and the price is not known".to_owned())
+            let may_cost_more = matches!(
+                stake.action,
+                Action::Create | Action::Update | Action::Grow | Action::Start | Action::Replace
+            );
+            (stake.bills && may_cost_more).then(|| "costs money, and the price is not known".to_owned())
         }
     }
 }

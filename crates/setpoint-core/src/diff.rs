@@ -258,13 +258,15 @@ impl<'a> Change<'a> {
 
     /// As people see it.
     pub fn shown(&self) -> FieldChange {
-        let shown = |value: &Value| {
-            if self.is_sensitive() { SENSITIVE.to_owned() } else { Shown { value, unit: self.field.unit }.to_string() }
+        let unit = self.field.unit;
+        let (hides_from, hides_to) = (self.is_sensitive() || self.hides_from, self.is_sensitive());
+        let shown = |value, other, hides| {
+            if hides { SENSITIVE.to_owned() } else { Shown { value, other, unit }.to_string() }
         };
         FieldChange {
             field: self.path().into_owned(),
-            from: self.from.map(|from| if self.hides_from { SENSITIVE.to_owned() } else { shown(from) }),
-            to: self.to.map(shown),
+            from: self.from.map(|from| shown(from, self.to, hides_from)),
+            to: self.to.map(|to| shown(to, self.from.filter(|_| !self.hides_from), hides_to)),
             effect: self.effect,
         }
     }
@@ -310,16 +312,20 @@ impl fmt::Display for Change<'_> {
         let unit = self.field.unit;
         match (self.from.filter(|_| !self.hides_from), self.to) {
             (None, Some(_)) if self.hides_from => Ok(()),
-            (Some(from), Some(to)) => write!(f, " {}->{}", Shown { value: from, unit }, Shown { value: to, unit }),
-            (None, Some(to)) => write!(f, " none->{}", Shown { value: to, unit }),
+            (Some(from), Some(to)) => {
+                let shown = |value, other| Shown { value, other: Some(other), unit };
+                write!(f, " {}->{}", shown(from, to), shown(to, from))
+            }
+            (None, Some(to)) => write!(f, " none->{}", Shown { value: to, other: None, unit }),
             (Some(_), None) | (None, None) => Ok(()),
         }
     }
 }
 
-/// A value in its provider's unit, shortened.
+/// A value in its provider's unit. Of a long one only the part is shown where it first differs from the other.
 struct Shown<'v> {
     value: &'v Value,
+    other: Option<&'v Value>,
     unit: Unit,
 }
 
@@ -328,11 +334,18 @@ impl fmt::Display for Shown<'_> {
         if let Value::Integer(amount) = self.value {
             return write!(f, "{}{}", amount.div_euclid(self.unit.size()), self.unit.suffix());
         }
-        let text = self.value.to_string();
-        let text = text.trim_end_matches('⏎');
-        match text.char_indices().nth(SHOWN_CHARACTERS) {
-            Some((end, _)) => write!(f, "{}… ({} bytes)", &text[..end], text.len()),
-            None => f.write_str(&text),
+        let whole = self.value.to_string();
+        let text: Vec<char> = whole.trim_end_matches('⏎').chars().collect();
+        if text.len() <= SHOWN_CHARACTERS {
+            return f.write_str(&text.iter().collect::<String>());
         }
+        let other = self.other.map(Value::to_string).unwrap_or_default();
+        let common = text.iter().zip(other.chars()).take_while(|(one, other)| **one == *other).count();
+        let start = if common < SHOWN_CHARACTERS { 0 } else { common - SHOWN_CHARACTERS / 4 };
+        let start = start.min(text.len() - SHOWN_CHARACTERS);
+        let excerpt: String = text[start..start + SHOWN_CHARACTERS].iter().collect();
+        let (before, after) =
+            (if start > 0 { "…" } else { "" }, if start + SHOWN_CHARACTERS < text.len() { "…" } else { "" });
+        write!(f, "{before}{excerpt}{after} ({} bytes)", whole.len())
     }
 }

@@ -36,7 +36,7 @@ fn names(scene: &Scene<'_>, faults: &mut Faults) {
         let action = format!("{:?}", step.action).to_lowercase();
         let Target { namespace, name, kind } = &step.target;
         let expected = match namespace.as_str() {
-            "" if kind == GUEST => format!("guest/{name}/{action}"),
+            "" if kind == GUEST => format!("guest:{name}/{action}"),
             _ => format!("{namespace}/{name}/{action}"),
         };
         if step.id != expected {

@@ -27,7 +27,9 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
         Action::Update if takes_data_out(scene, step) => Class::Destructive,
         Action::Stop | Action::Restart if may_run => Class::Disruptive,
         Action::Update if may_run && scene.input.capabilities.update_restarts => Class::Disruptive,
-        Action::Create | Action::Start if scene.input.capabilities.bills => Class::Spend,
+        Action::Create | Action::Start if scene.input.capabilities.bills && step.hourly_cost_delta.is_none() => {
+            Class::Spend
+        }
         _ => Class::Benign,
     };
     let by_price = match step.hourly_cost_delta {

@@ -34,6 +34,7 @@ fn out_of_bounds(field: &Field, value: &Value, capabilities: &Capabilities) -> O
     let Value::Integer(amount) = value else { return None };
     let in_unit = |amount: i64| format!("{}{}", amount.div_euclid(field.unit.size()), field.unit.suffix());
     let shown = match field.unit {
+        _ if field.sensitive => "it".to_owned(),
         Unit::One => amount.to_string(),
         unit if amount % unit.size() == 0 => in_unit(*amount),
         _ => format!("{amount} bytes"),

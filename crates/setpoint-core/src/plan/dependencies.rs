@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
 use super::target::Outcome;
-use crate::cycles::cycles;
+use crate::cycles::{components, cycles};
 use crate::desired::{DeletionPolicy, Desired};
 use crate::order::natural;
+
+/// How many members of a cycle are named.
+const CYCLE_TOLD: usize = 8;
 
 /// An object that is not as desired, and what it comes after.
 struct Node<'a> {
@@ -29,7 +32,11 @@ pub(super) fn in_order<'a>(all: &'a [Desired], outcomes: Vec<(&'a Desired, Outco
         .collect();
     nodes.sort_by(|one, other| by_guest_then_name(one.desired, other.desired));
     relate(all, &mut nodes);
-    let order = topological(&nodes);
+    let mut order = topological(&nodes);
+    if order.len() < nodes.len() {
+        untie_removals(&mut nodes);
+        order = topological(&nodes);
+    }
     let left = left_over(&nodes, &order);
     for &at in &order {
         settle(&mut nodes, at);
@@ -134,31 +141,37 @@ fn left_over(nodes: &[Node<'_>], order: &[usize]) -> Vec<usize> {
     (0..nodes.len()).filter(|at| is_left[*at]).collect()
 }
 
-/// Refuses what depends on itself and holds what depends on that. What is being removed goes in any order: a cycle must
-/// not keep it for ever.
+/// What is being removed and depends on itself goes in any order: a cycle must not keep it for ever.
+fn untie_removals(nodes: &mut [Node<'_>]) {
+    let component = components(&nodes.iter().map(|node| node.after.clone()).collect::<Vec<_>>());
+    for (at, node) in nodes.iter_mut().enumerate().filter(|(_, node)| node.desired.deletion.is_some()) {
+        node.after.retain(|after| component[*after] != component[at]);
+    }
+}
+
+/// Refuses what depends on itself and holds what depends on that.
 fn refuse_cycles(nodes: &mut [Node<'_>], left: &[usize]) {
-    let (removed, left): (Vec<usize>, Vec<usize>) = left.iter().partition(|at| nodes[**at].desired.deletion.is_some());
-    for at in removed {
-        if let Some(message) = nodes[at].blocked.clone() {
-            hold(&mut nodes[at], message);
-        }
+    if left.is_empty() {
+        return;
     }
     for cycle in cycles(&nodes.iter().map(|node| node.after.clone()).collect::<Vec<_>>()) {
-        if cycle.iter().all(|at| nodes[*at].desired.deletion.is_none()) {
-            refuse_cycle(nodes, &cycle);
-        }
+        refuse_cycle(nodes, &cycle);
     }
     for at in left {
-        hold(&mut nodes[at], "depends on something that depends on itself".to_owned());
+        hold(&mut nodes[*at], "depends on something that depends on itself".to_owned());
     }
 }
 
 fn refuse_cycle(nodes: &mut [Node<'_>], cycle: &[usize]) {
-    let names: Vec<String> = cycle.iter().chain(cycle.first()).map(|at| shown(&nodes[*at].desired.target)).collect();
+    let names = |members: &[usize]| -> String {
+        members.iter().map(|at| format!("{} -> ", shown(&nodes[*at].desired.target))).collect()
+    };
+    let (told, untold) = cycle.split_at(cycle.len().min(CYCLE_TOLD));
+    let untold = if untold.is_empty() { String::new() } else { format!("… ({} more) -> ", untold.len()) };
+    let message = format!("depends on itself: {}{untold}{}", names(told), shown(&nodes[cycle[0]].desired.target));
     for at in cycle {
         let target = nodes[*at].desired.target.clone();
-        let message = format!("depends on itself: {}", names.join(" -> "));
-        let refusal = Refusal { target, field: "spec.dependsOn".to_owned(), message };
+        let refusal = Refusal { target, field: "spec.dependsOn".to_owned(), message: message.clone() };
         nodes[*at].outcome = Outcome { refused: vec![refusal], ..Outcome::default() };
     }
 }

@@ -48,7 +48,8 @@ impl<'a> Draft<'a> {
         });
         let removes = matches!(self.action, Action::Delete | Action::Release);
         let new_spec_digest = desired.filter(|_| !removes).map(|desired| desired.spec_digest(input.key));
-        let marked = self.guest.and_then(|guest| guest.mark.as_ref()?.spec_digest.as_deref());
+        let mark = self.guest.and_then(|guest| guest.mark.as_ref());
+        let marked = mark.and_then(|mark| mark.spec_digest.as_deref());
         let recorded = desired.and_then(|desired| desired.record.spec_digest.as_deref());
         let provider_id = self.guest.map(|guest| guest.id.to_string());
         let changes: Vec<_> = self.changes.iter().map(Change::reveal).collect();
@@ -60,6 +61,8 @@ impl<'a> Draft<'a> {
             "uid": desired.map(|desired| &desired.uid),
             "action": self.action,
             "guest": provider_id,
+            "mark": mark.map(|mark| json!([mark.owner_uid, mark.intent])),
+            "purpose": (self.action == Action::Restart).then_some(&self.reason),
             "pinned": makes.and_then(|desired| desired.provider_id.as_ref()),
             "run": makes.and_then(|desired| desired.run).map(|run| format!("{run:?}")),
             "changes": changes,
@@ -94,7 +97,8 @@ impl<'a> Draft<'a> {
 fn step_id(target: &Target, action: Action) -> String {
     let verb = verb(action);
     if target.namespace.is_empty() {
-        format!("{}/{}/{verb}", target.kind.to_lowercase(), target.name)
+        // No namespace has a colon.
+        format!("{}:{}/{verb}", target.kind.to_lowercase(), target.name)
     } else {
         format!("{}/{}/{verb}", target.namespace, target.name)
     }

@@ -1,6 +1,8 @@
 //! Which guest belongs to which desire: by the id it insists on, by what is on record, by the mark on the guest.
 
-use setpoint_api::step::{Refusal, Waiting, WaitsOn};
+use std::collections::BTreeMap;
+
+use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
 use super::index::Index;
 use super::{Input, Orphans};
@@ -43,10 +45,17 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
     let claims = Index::of(
         desired.iter().zip(&found).filter_map(|(desired, found)| claimed_id(desired, found).map(|id| (id, desired))),
     );
+    // The first two that claim a guest: one of them is another than oneself.
+    let mut rivals: BTreeMap<&str, Vec<&Target>> = BTreeMap::new();
     for (desired, found) in desired.iter().zip(&mut found) {
-        let Some(id) = claimed_id(desired, found) else { continue };
-        let rival = claims.get(id).map(|rival| &rival.target).filter(|target| **target != desired.target).min();
-        if let Some(rival) = rival {
+        let Some(id) = claimed_id(desired, found).filter(|id| claims.is_shared(id)) else { continue };
+        let first_two = rivals.entry(id).or_insert_with(|| {
+            let mut all: Vec<&Target> = claims.get(id).map(|rival| &rival.target).collect();
+            all.sort_unstable();
+            all.truncate(2);
+            all
+        });
+        if let Some(rival) = first_two.iter().find(|rival| ***rival != desired.target) {
             let message = format!(
                 "guest {} is also claimed by {}/{}; only one of them can have it",
                 Printable(id),

@@ -156,7 +156,7 @@ impl<'a> Planning<'_, 'a> {
         let starts = desired.run != Some(Run::Stopped);
         let draft = Draft {
             changes: self.whole_spec(),
-            hourly_cost_delta: if starts { desired.hourly_price } else { None },
+            hourly_cost_delta: desired.hourly_price.map(|price| if starts { price } else { Price::ZERO }),
             ..Draft::new(Action::Create, reason, origin)
         };
         self.steps(vec![draft])
@@ -283,13 +283,15 @@ impl<'a> Planning<'_, 'a> {
         let transition = self.transition(guest, outcome);
         let delta = self.hourly_cost_delta(guest);
         let starts = transition.as_ref().is_some_and(|(action, _)| *action == Action::Start);
+        // The difference is counted once, by the last step that makes it.
+        let counted_later = delta.map(|_| Price::ZERO);
         if !changes.written.is_empty() {
             let (origin, reason) = self.reason(guest, &changes.written);
             drafts.push(Draft {
                 guest: Some(guest),
                 changes: changes.written.clone(),
                 interrupts: update_restarts && runs != Reading::Known(false),
-                hourly_cost_delta: if starts || !changes.grown.is_empty() { None } else { delta },
+                hourly_cost_delta: if starts || !changes.grown.is_empty() { counted_later } else { delta },
                 ..Draft::new(Action::Update, reason, origin)
             });
         }
@@ -298,7 +300,7 @@ impl<'a> Planning<'_, 'a> {
             drafts.push(Draft {
                 guest: Some(guest),
                 changes: changes.grown.clone(),
-                hourly_cost_delta: if starts { None } else { delta },
+                hourly_cost_delta: if starts { counted_later } else { delta },
                 ..Draft::new(Action::Grow, reason, origin)
             });
         }
@@ -422,8 +424,10 @@ impl<'a> Planning<'_, 'a> {
             Some(run) => run == Run::Running,
             None => runs(self.input, guest) != Reading::Known(false),
         };
-        let delta = self.desired.hourly_price? - guest.hourly_price?;
-        runs.then_some(delta)
+        if !runs {
+            return Some(Price::ZERO);
+        }
+        Some(self.desired.hourly_price? - guest.hourly_price?)
     }
 
     fn whole_spec(&self) -> Vec<Change<'a>> {

@@ -145,7 +145,7 @@ fn costs() {
         (
             "what is stopped and not managed costs no more for a change",
             scene(vec![priced(bigger(), "0.7")], vec![costs(runs("stopped"), "0.1")]),
-            None,
+            Some("0.00"),
         ),
         (
             "a larger disk costs the difference once",
@@ -156,9 +156,9 @@ fn costs() {
             Some("0.20"),
         ),
         (
-            "what is made stopped costs nothing that is known",
+            "what is made stopped costs nothing yet",
             scene(vec![priced(Desired { run: Some(Run::Stopped), ..web() }, "0.7")], vec![]),
-            None,
+            Some("0.00"),
         ),
     ] {
         let expected = expected.map(|text| text.parse::<Price>().unwrap());
@@ -253,7 +253,7 @@ fn a_guest_without_an_owner_is_named_by_its_id() {
     let change_set = scene(vec![], vec![guest("300", &machine("gone"), small())]).orphans(Orphans::Delete).plan();
     let step = &change_set.steps[0];
     assert_eq!(step.target, Target { namespace: String::new(), name: "300".into(), kind: "Guest".into() });
-    assert_eq!((&*step.id, step.action), ("guest/300/delete", Action::Delete));
+    assert_eq!((&*step.id, step.action), ("guest:300/delete", Action::Delete));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn what_was_made_twice_goes_after_the_last_step_of_the_guest_that_stays() {
     let change_set = scene(vec![stays], guests).plan();
     let steps: Vec<(&str, Vec<&str>)> =
         change_set.steps.iter().map(|step| (&*step.id, step.depends_on.iter().map(String::as_str).collect())).collect();
-    assert_eq!(steps, [("shop/web/start", vec![]), ("guest/101/delete", vec!["shop/web/start"])]);
+    assert_eq!(steps, [("shop/web/start", vec![]), ("guest:101/delete", vec!["shop/web/start"])]);
 }
 
 #[test]
@@ -284,4 +284,31 @@ fn a_spec_digest_tells_nothing_without_the_key() {
     let desired = wants(with(small(), "password", "hunter2"));
     let other = setpoint_core::digest::Key::new([8; 32]);
     assert_ne!(desired.spec_digest(&key()), desired.spec_digest(&other));
+}
+
+#[test]
+fn an_approval_is_for_this_guest_and_this_purpose() {
+    let orphan = |owner: &str, intent: &str| {
+        let guest = marked(guest("300", &machine(owner), small()), |mark| mark.intent = Some(intent.into()));
+        scene(vec![], vec![guest]).orphans(Orphans::Delete).plan().steps[0].digest.clone()
+    };
+    assert_eq!(orphan("a", "1"), orphan("a", "1"));
+    assert_ne!(orphan("a", "1"), orphan("b", "1"), "the id was given to another object's guest");
+    assert_ne!(orphan("a", "1"), orphan("a", "2"), "the guest was made anew under the same id");
+    let restart = |name, value: &str| {
+        let pending = Config::Read { known: small(), pending: fields([(name, value.into())]), unknown: vec![] };
+        let desired = wants(with(small(), name, value));
+        scene(vec![desired], vec![Guest { config: pending, ..web_guest() }]).plan().steps[0].digest.clone()
+    };
+    assert_ne!(restart("hostname", "a"), restart("env", "a"), "a restart is for something");
+}
+
+#[test]
+fn where_long_values_differ_is_shown() {
+    let image = |end: &str| format!("registry.example/{}@sha256:{end}", "a".repeat(100));
+    let guest = Guest { config: Config::known(with(small(), "image", image("0001").as_str())), ..web_guest() };
+    let change_set = scene(vec![wants(with(small(), "image", image("0002").as_str()))], vec![guest]).plan();
+    let change = &change_set.steps[0].changes[0];
+    assert_ne!(change.from, change.to);
+    assert!(change.to.as_deref().is_some_and(|to| to.contains("sha256:0002")), "{change:?}");
 }
