@@ -72,6 +72,7 @@ pub(crate) fn foreign(id: &str, fields: Fields) -> Guest {
 pub(crate) fn recorded(mut machine: Desired, id: &str) -> Desired {
     machine.record.provider_id = Some(id.into());
     machine.record.spec_digest = Some(machine.spec_digest(&key()).into());
+    machine.record.secrets = machine.secrets();
     machine
 }
 
