@@ -219,8 +219,11 @@ pub struct LedgerEntry {
     pub action: Option<Action>,
     /// The object it served.
     pub target: Target,
-    /// The digest of the step. A step that is tried again counts once.
+    /// The digest of the step.
     pub digest: String,
+    /// The call it was done by. A call that is tried again counts once; the same step by another call counts again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
     /// Whether something was destroyed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub destroyed: bool,

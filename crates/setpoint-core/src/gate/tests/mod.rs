@@ -173,6 +173,7 @@ struct World {
     evidence: Vec<Given>,
     used_nonces: BTreeSet<(String, String)>,
     ledger: Vec<LedgerEntry>,
+    under_way: BTreeSet<String>,
     usage: Usage,
     gpus: BTreeMap<Target, Gpus>,
 }
@@ -187,6 +188,7 @@ impl World {
             evidence: Vec::new(),
             used_nonces: BTreeSet::new(),
             ledger: Vec::new(),
+            under_way: BTreeSet::new(),
             usage: Usage { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) },
             gpus: BTreeMap::new(),
         }
@@ -214,6 +216,7 @@ impl World {
             evidence: &evidence,
             used_nonces: &self.used_nonces,
             ledger: &self.ledger,
+            under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
             requested_by: "carol",
