@@ -214,7 +214,7 @@ fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
 /// By how much the step changes the hourly cost; none where it may cost something and nobody knows how much.
 fn added_cost(step: &Step) -> Option<Price> {
     let runs_more = matches!(step.action, Action::Create | Action::Start | Action::Grow | Action::Replace);
-    let may_cost = runs_more || step.class == Class::Spend;
+    let may_cost = runs_more || step.classes().contains(&Class::Spend);
     step.hourly_cost_delta.or((!may_cost).then_some(Price::ZERO))
 }
 

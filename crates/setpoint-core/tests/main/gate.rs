@@ -110,6 +110,7 @@ fn step(id: &str, action: Action, class: Class, cost: Option<i64>) -> Step {
         interrupts: false,
         create_first: false,
         hourly_cost_delta: cost.map(Price::from_micros),
+        spends: false,
         depends_on: Vec::new(),
         old_spec_digest: None,
         new_spec_digest: None,

@@ -236,6 +236,12 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
             &[not_known],
         ),
         (
+            "nor one that interrupts and is said to cost money",
+            World::of(vec![Step { class: Class::Disruptive, spends: true, ..unpriced(Action::Update) }])
+                .limits(cost("5")),
+            &[not_known],
+        ),
+        (
             "an update is, where nothing is said",
             World::of(vec![unpriced(Action::Update)]).limits(cost("5")),
             &["a: may run"],

@@ -55,6 +55,7 @@ fn step(name: &str, action: Action) -> Step {
         interrupts: false,
         create_first: false,
         hourly_cost_delta: Some(Price::ZERO),
+        spends: false,
         depends_on: Vec::new(),
         old_spec_digest: None,
         new_spec_digest: None,
