@@ -19,10 +19,14 @@ pub use self::strategy::{Analysis, InconclusivePolicy, LatencyBound, Pause, Prev
 use crate::condition::Condition;
 use crate::field::{Errors, Path};
 use crate::names;
-use crate::revision::{default_drain_seconds, opaque_object, validate_drain_seconds};
+use crate::parameters;
+use crate::revision::{default_drain_seconds, validate_drain_seconds};
+use crate::rules;
 
 /// The most instances an App may ask for.
-const MAX_REPLICAS: u32 = 100_000;
+pub(crate) const MAX_REPLICAS: u32 = 100_000;
+/// The most revisions that are kept to go back to.
+const MAX_HISTORY: u32 = 1_000;
 
 /// Something served: what runs, how often, where, how a new revision takes over, and how requests reach it.
 ///
@@ -34,6 +38,7 @@ const MAX_REPLICAS: u32 = 100_000;
     version = "v1alpha1",
     kind = "App",
     plural = "apps",
+    shortname = "ap",
     category = "setpoint",
     namespaced,
     status = "AppStatus",
@@ -54,7 +59,7 @@ const MAX_REPLICAS: u32 = 100_000;
 )]
 pub struct AppSpec {
     /// What each instance runs.
-    #[schemars(schema_with = "opaque_object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub template: PodTemplateSpec,
     /// How many instances serve.
     #[serde(default = "default_replicas")]
@@ -66,6 +71,7 @@ pub struct AppSpec {
     pub environment: String,
     /// What the Environment's deployer is told besides the template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
     pub parameters: BTreeMap<String, String>,
     /// How a new revision takes over.
     #[serde(default)]
@@ -73,7 +79,8 @@ pub struct AppSpec {
     /// How requests reach it; absent: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// How long an instance may finish its requests before it is stopped.
+    /// How long an instance may finish its requests before it is stopped. Each Revision keeps what was said when it was
+    /// made, and that holds, whatever the Environment says of guests that are of no App.
     #[serde(default = "default_drain_seconds")]
     #[schemars(range(max = 86_400))]
     pub drain_seconds: u32,
@@ -160,17 +167,18 @@ impl App {
         let path = Path::of("spec");
         let spec = &self.spec;
         validate_template(&spec.template, &path.field("template"), &mut errors);
-        if spec.replicas > MAX_REPLICAS {
-            errors.invalid(&path.field("replicas"), spec.replicas, "must be between 0 and 100000, inclusive");
-        }
+        rules::between(&path.field("replicas"), spec.replicas, 0..=MAX_REPLICAS, &mut errors);
         for message in names::dns1123_subdomain(&spec.environment) {
             errors.invalid(&path.field("environment"), &spec.environment, &message);
         }
+        parameters::validate(&path.field("parameters"), &spec.parameters, &mut errors);
         spec.strategy.validate(&path.field("strategy"), &mut errors);
         if let Some(route) = &spec.route {
             route.validate(&path.field("route"), &mut errors);
         }
         validate_drain_seconds(spec.drain_seconds, &path, &mut errors);
+        let history = path.field("revisionHistoryLimit");
+        rules::between(&history, spec.revision_history_limit, 0..=MAX_HISTORY, &mut errors);
         if let Some(request) = &spec.request {
             validate_request(request, &path.field("request"), &mut errors);
         }
@@ -188,6 +196,10 @@ fn validate_request(request: &RolloutRequest, path: &Path<'_>, errors: &mut Erro
     if request.id.is_empty() {
         errors.required(&path.field("id"), "");
     }
+    rules::length(&path.field("id"), &request.id, 128, errors);
+    if let Some(revision) = &request.revision {
+        rules::object_name(&path.field("revision"), revision, errors);
+    }
     if request.revision.is_some() && request.verb != RolloutVerb::Undo {
         errors.forbidden(&path.field("revision"), "only Undo names a revision");
     }
@@ -196,6 +208,7 @@ fn validate_request(request: &RolloutRequest, path: &Path<'_>, errors: &mut Erro
 impl Route {
     fn validate(&self, path: &Path<'_>, errors: &mut Errors) {
         if let Some(host) = &self.host {
+            rules::length(&path.field("host"), host, 253, errors);
             for message in names::dns1123_subdomain(host.strip_prefix("*.").unwrap_or(host)) {
                 errors.invalid(&path.field("host"), host, &message);
             }
@@ -203,6 +216,7 @@ impl Route {
         if !self.path_prefix.starts_with('/') {
             errors.invalid(&path.field("pathPrefix"), &self.path_prefix, "must start with '/'");
         }
+        rules::length(&path.field("pathPrefix"), &self.path_prefix, 1_024, errors);
         for message in names::port_number(self.port.into()) {
             errors.invalid(&path.field("port"), self.port, &message);
         }
@@ -219,6 +233,7 @@ impl Route {
 
 /// Cookie names are tokens of HTTP, as header names are.
 fn validate_token(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    rules::length(path, name, 128, errors);
     for message in names::http_header_name(name) {
         errors.invalid(path, name, &message);
     }

@@ -224,8 +224,23 @@ fn validate_object(path: &Path<'_>, object: &Map<String, Value>, errors: &mut Er
         let metadata = path.field("metadata");
         errors.required(&metadata.field("name"), "");
     }
-    if text("kind") == "Secret" {
+    if text("kind") == "Secret" || object.values().any(holds_a_secret) {
         errors.forbidden(&path.field("kind"), "a change set never carries Secrets");
+    } else if text("kind").ends_with("List") && object.get("items").is_some_and(Value::is_array) {
+        errors.forbidden(&path.field("kind"), "a change set names its objects one by one, not in lists");
+    }
+}
+
+/// Whether a Secret with its content stands somewhere inside, as in the items of a list.
+fn holds_a_secret(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(holds_a_secret),
+        Value::Object(members) => {
+            let is_secret = members.get("kind").is_some_and(|kind| kind == "Secret");
+            let has_content = ["data", "stringData"].iter().any(|name| members.contains_key(*name));
+            (is_secret && has_content) || members.values().any(holds_a_secret)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -242,6 +257,10 @@ fn objects_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
             "x-kubernetes-preserve-unknown-fields": true,
             "x-kubernetes-validations": [
                 { "rule": "self.kind != 'Secret'", "message": "a change set never carries Secrets" },
+                {
+                    "rule": "!(self.kind in ['List', 'SecretList'])",
+                    "message": "a change set names its objects one by one, not in lists",
+                },
             ],
         },
     })

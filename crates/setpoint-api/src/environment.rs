@@ -51,7 +51,7 @@ pub struct EnvironmentSpec {
     pub deployer: DeployerReference,
     /// The configuration of the deployer, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "free_form_object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub config: Option<Map<String, Value>>,
     /// The Secret with the deployer's credentials. A changed Secret takes effect without a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,8 +72,9 @@ pub struct EnvironmentSpec {
     #[serde(default = "default_observe_interval_seconds")]
     #[schemars(range(min = 1, max = 86_400))]
     pub observe_interval_seconds: u32,
-    /// How long requests under way are waited for before an instance that gives up its traffic is stopped.
-    #[serde(default = "default_drain_seconds")]
+    /// How long requests under way are waited for before a guest that gives up its traffic is stopped. It is for guests of
+    /// no App: each Revision of an App says its own.
+    #[serde(default = "crate::revision::default_drain_seconds")]
     #[schemars(range(min = 0, max = 86_400))]
     pub drain_seconds: u32,
 }
@@ -219,8 +220,11 @@ pub struct LedgerEntry {
     pub action: Option<Action>,
     /// The object it served.
     pub target: Target,
-    /// The digest of the step. A step that is tried again counts once.
+    /// The digest of the step.
     pub digest: String,
+    /// The call it was done by. A call that is tried again counts once; the same step by another call counts again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
     /// Whether something was destroyed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub destroyed: bool,
@@ -234,13 +238,4 @@ pub struct LedgerEntry {
 
 fn default_observe_interval_seconds() -> u32 {
     30
-}
-
-fn default_drain_seconds() -> u32 {
-    30
-}
-
-/// An object of whatever the deployer understands.
-pub(crate) fn free_form_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }

@@ -51,6 +51,8 @@ pub struct InterpolationError {
 pub enum Problem {
     #[error("${{{variable}}} cannot be resolved: {}", Searched(.searched))]
     Unresolved { variable: String, searched: Vec<String> },
+    #[error("{source_name} does not exist")]
+    NoSource { source_name: String },
     #[error("${{ is never closed; write $${{ if no variable is meant")]
     Unclosed,
     #[error("${{{0}}} is no variable: a name has letters, digits, '-', '_' and '.'; write $${{ if none is meant")]

@@ -187,6 +187,7 @@ fn validate_verdict(spec: &ReviewSpec, errors: &mut Errors) {
     }
     let path = SPEC.field("comment");
     match &spec.comment {
+        Some(comment) if comment.is_empty() => errors.required(&path, "leave it out to say nothing"),
         Some(comment) => rules::length(&path, comment, MAX_COMMENT, errors),
         None if spec.decision == Decision::Comment => errors.required(&path, "a comment needs a text"),
         None => {}

@@ -6,15 +6,18 @@ use std::fmt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 use crate::field::{Errors, Path};
 use crate::names;
+use crate::parameters;
+use crate::rules;
 
 /// How many ConfigMaps and Secrets a revision may use.
 const MAX_CONFIG: usize = 64;
+const MAX_DIGEST: usize = 128;
 /// The longest drain: a day.
 pub(crate) const MAX_DRAIN_SECONDS: u32 = 86_400;
 
@@ -57,7 +60,7 @@ pub struct RevisionSpec {
     #[schemars(length(min = 1, max = 253))]
     pub environment: String,
     /// What each instance runs.
-    #[schemars(schema_with = "opaque_object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub template: PodTemplateSpec,
     /// The ConfigMaps and Secrets it uses, as they were when it was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -65,6 +68,7 @@ pub struct RevisionSpec {
     pub config: Vec<ConfigSnapshot>,
     /// What the deployer was told besides the template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
     pub parameters: BTreeMap<String, String>,
     /// How long an instance may finish its requests before it is stopped.
     #[serde(default = "default_drain_seconds")]
@@ -195,9 +199,11 @@ impl Revision {
             errors.invalid(&spec.field("number"), 0, "must be greater than or equal to 1");
         }
         validate_drain_seconds(self.spec.drain_seconds, &spec, &mut errors);
+        parameters::validate(&spec.field("parameters"), &self.spec.parameters, &mut errors);
         if self.spec.digest.is_empty() {
             errors.required(&spec.field("digest"), "");
         }
+        rules::length(&spec.field("digest"), &self.spec.digest, MAX_DIGEST, &mut errors);
         let config = spec.field("config");
         if self.spec.config.len() > MAX_CONFIG {
             errors.too_many(&config, self.spec.config.len(), MAX_CONFIG);
@@ -209,6 +215,7 @@ impl Revision {
             if snapshot.digest.is_empty() {
                 errors.required(&at.field("digest"), "");
             }
+            rules::length(&at.field("digest"), &snapshot.digest, MAX_DIGEST, &mut errors);
             let same = |other: &ConfigSnapshot| (other.kind, &other.name) == (snapshot.kind, &snapshot.name);
             if self.spec.config[..index].iter().any(same) {
                 errors.duplicate(&at.field("name"), &snapshot.name);
@@ -235,12 +242,6 @@ pub(crate) fn validate_drain_seconds(seconds: u32, spec: &Path<'_>, errors: &mut
 
 pub(crate) fn default_drain_seconds() -> u32 {
     30
-}
-
-/// A pod template with its whole schema and all descriptions is hundreds of kilobytes, and is checked by the rules of
-/// Pods in any case: here it is any object.
-pub(crate) fn opaque_object(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
 #[cfg(test)]

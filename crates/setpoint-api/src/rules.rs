@@ -1,6 +1,7 @@
 //! Rules that the fields of several kinds share.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use crate::field::{Errors, Path};
 use crate::names;
@@ -41,6 +42,21 @@ pub(crate) fn one_line(path: &Path<'_>, value: &str, max: usize, errors: &mut Er
     length(path, value, max, errors);
     if value.chars().any(char::is_control) {
         errors.invalid(path, value, "must be one line without control characters");
+    }
+}
+
+/// A text that is sent as it is written: a variable in it would be sent literally, by somebody who thinks otherwise.
+pub(crate) fn no_variables(path: &Path<'_>, value: &str, errors: &mut Errors) {
+    if value.contains("${") {
+        errors.invalid(path, value, "variables are replaced in command, args and env of a Machine only");
+    }
+}
+
+/// A number within bounds.
+pub(crate) fn between(path: &Path<'_>, value: u32, bounds: RangeInclusive<u32>, errors: &mut Errors) {
+    if !bounds.contains(&value) {
+        let detail = format!("must be between {} and {}, inclusive", bounds.start(), bounds.end());
+        errors.invalid(path, value, &detail);
     }
 }
 

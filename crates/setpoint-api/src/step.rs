@@ -4,6 +4,7 @@
 //! already text as a person reads them, and a sensitive one is never here.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,16 @@ pub struct Target {
     pub name: String,
     /// The kind of the object.
     pub kind: String,
+}
+
+/// `shop/web`, or `guest 101` for what is in no namespace.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind.to_lowercase(), self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
 }
 
 /// What is done to a guest.
@@ -135,6 +146,9 @@ pub struct Step {
     /// By how much the hourly cost changes; absent where prices are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hourly_cost_delta: Option<Price>,
+    /// Whether it costs money, as far as is known: where everything is billed, a price that is not known counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spends: bool,
     /// The steps, by id, that must have succeeded before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
@@ -152,7 +166,8 @@ impl Step {
     /// Every class that the step belongs to: one that destroys may also interrupt and cost money.
     pub fn classes(&self) -> BTreeSet<Class> {
         let interrupts = self.interrupts.then_some(Class::Disruptive);
-        let spends = self.hourly_cost_delta.filter(|delta| *delta > Price::ZERO).map(|_| Class::Spend);
+        let costs = self.spends || self.hourly_cost_delta.is_some_and(|delta| delta > Price::ZERO);
+        let spends = costs.then_some(Class::Spend);
         [Some(self.class), interrupts, spends].into_iter().flatten().collect()
     }
 }
@@ -215,4 +230,62 @@ pub struct Counts {
     pub waiting: u32,
     /// Objects that are refused.
     pub refused: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(class: Class, spends: bool, hourly_cost_delta: Option<&str>) -> Step {
+        Step {
+            id: "shop/web/replace".to_owned(),
+            target: Target { namespace: "shop".to_owned(), name: "web".to_owned(), kind: "Machine".to_owned() },
+            action: Action::Replace,
+            provider_id: None,
+            reason: String::new(),
+            origin: Origin::Desired,
+            changes: Vec::new(),
+            class,
+            class_reason: String::new(),
+            interrupts: false,
+            create_first: false,
+            hourly_cost_delta: hourly_cost_delta.map(|price| price.parse().unwrap()),
+            spends,
+            depends_on: Vec::new(),
+            old_spec_digest: None,
+            new_spec_digest: None,
+            digest: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_step_has_every_class_it_belongs_to() {
+        use Class::{Benign, Destructive, Disruptive, Spend};
+        let rows = [
+            ("a step of one class", step(Benign, false, None), vec![Benign]),
+            ("one that destroys, at a known price", step(Destructive, false, Some("0.34")), vec![Spend, Destructive]),
+            ("one that destroys, at an unknown price", step(Destructive, true, None), vec![Spend, Destructive]),
+            ("one that interrupts, at an unknown price", step(Disruptive, true, None), vec![Disruptive, Spend]),
+            ("one that destroys and saves", step(Destructive, false, Some("-0.34")), vec![Destructive]),
+            (
+                "one that destroys and interrupts",
+                Step { interrupts: true, ..step(Destructive, false, None) },
+                vec![Disruptive, Destructive],
+            ),
+        ];
+        for (name, step, classes) in rows {
+            assert_eq!(step.classes().into_iter().collect::<Vec<_>>(), classes, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_target_reads_as_people_name_it() {
+        let target = |namespace: &str, name: &str, kind: &str| Target {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+        };
+        assert_eq!(target("shop", "web", "Machine").to_string(), "shop/web");
+        assert_eq!(target("", "101", "Guest").to_string(), "guest 101");
+    }
 }

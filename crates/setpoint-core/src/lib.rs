@@ -31,6 +31,7 @@ pub mod drift;
 pub mod gate;
 pub mod graph;
 pub mod intent;
+mod labels;
 pub mod lifecycle;
 pub mod machine;
 pub mod observation;

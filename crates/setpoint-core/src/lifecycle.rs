@@ -143,7 +143,8 @@ fn archive(name: &str, life: &Life, splits: &[Split]) -> Result<RevisionPhase, L
 
 fn observed(life: &Life) -> RevisionPhase {
     match life.phase {
-        RevisionPhase::Warming if life.ready >= life.asked => RevisionPhase::Ready,
+        // Where nothing was asked for, nothing was proven.
+        RevisionPhase::Warming if life.ready >= life.asked && life.ready > 0 => RevisionPhase::Ready,
         RevisionPhase::Draining if life.existing == 0 => RevisionPhase::Inactive,
         same => same,
     }

@@ -50,7 +50,7 @@ pub struct KnownRevision {
 /// How finely a deployer can divide traffic: into so many equal slots. A router counts single basis points; a load balancer
 /// may know whole per cents; where instances are all there is, one instance is the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "u32", into = "u32")]
 pub struct Granularity {
     slots: u32,
 }
@@ -113,18 +113,18 @@ impl Split {
     }
 
     /// The split in which `revision` has `weight_bps`, and the others share the rest in the proportions they had.
-    /// `revision` is added if it is not there; others keep their place, also at weight 0. If nobody else had traffic, the
-    /// rest stays with `revision`, for there is nobody to give it to.
+    /// `revision` is added if it is not there; others keep their place, also at weight 0, unless there is no more place:
+    /// then the one with the least leaves. If nobody else had traffic, the rest stays with `revision`, for there is nobody
+    /// to give it to.
     pub fn with_weight(&self, revision: &str, weight_bps: u32) -> Split {
         let weight = weight_bps.min(ALL_BPS);
-        let others: Vec<u64> = self
-            .entries
+        let mut entries = self.with_place_for(revision).entries;
+        let others: Vec<u64> = entries
             .iter()
             .map(|entry| if entry.revision == revision { 0 } else { u64::from(entry.weight_bps) })
             .collect();
         let weight = if others.iter().all(|other| *other == 0) { ALL_BPS } else { weight };
         let rest = apportion(&others, ALL_BPS - weight);
-        let mut entries = self.entries.clone();
         for (entry, rest) in entries.iter_mut().zip(rest) {
             entry.weight_bps = if entry.revision == revision { weight } else { rest };
         }
@@ -136,8 +136,9 @@ impl Split {
 
     /// The split in which `amount_bps` of one revision, or all it has, went to another.
     pub fn moved(&self, from: &str, to: &str, amount_bps: u32) -> Split {
-        let amount = amount_bps.min(self.weight(from));
-        let mut entries = self.entries.clone();
+        let mut entries = self.with_place_for(to).entries;
+        let weight = entries.iter().find(|entry| entry.revision == from).map_or(0, |entry| entry.weight_bps);
+        let amount = amount_bps.min(weight);
         if !self.names(to) {
             entries.push(SplitEntry { revision: to.to_owned(), weight_bps: 0 });
         }
@@ -150,6 +151,16 @@ impl Split {
             }
         }
         Split { entries }
+    }
+
+    /// The split with a place for one more revision: where there is none, the one with the least leaves, the first of
+    /// several.
+    fn with_place_for(&self, revision: &str) -> Split {
+        if self.names(revision) || self.entries.len() < MAX_ENTRIES {
+            return self.clone();
+        }
+        let least = self.entries.iter().min_by_key(|entry| entry.weight_bps);
+        least.and_then(|least| self.without(&least.revision)).expect("the least of several has not everything")
     }
 
     /// The split without a revision, whose traffic goes to the others in proportion. `None` if it had all of it.
@@ -255,6 +266,18 @@ impl Granularity {
 
     fn weight_of(self, slots: u32) -> u32 {
         slots * ALL_BPS / self.slots
+    }
+}
+
+impl From<u32> for Granularity {
+    fn from(slots: u32) -> Granularity {
+        Granularity::slots(slots)
+    }
+}
+
+impl From<Granularity> for u32 {
+    fn from(granularity: Granularity) -> u32 {
+        granularity.slots
     }
 }
 

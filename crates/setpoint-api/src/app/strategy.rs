@@ -5,10 +5,15 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::MAX_REPLICAS;
 use crate::field::{Errors, Path};
+use crate::rules;
 use crate::traffic_split::ALL_BPS;
 
 const MAX_STEPS: usize = 50;
+/// The longest time to wait for something: a week.
+const MAX_SECONDS: u32 = 604_800;
+const MAX_INCREASE_PERCENT: u32 = 100_000;
 
 /// How a new revision takes over from the old one.
 ///
@@ -187,8 +192,14 @@ impl Strategy {
                 "must be at least 1 when surge is 0: otherwise nothing can ever be replaced",
             );
         }
-        if self.progress_deadline_seconds == 0 {
-            errors.invalid(&path.field("progressDeadlineSeconds"), 0, "must be greater than 0");
+        rules::between(&path.field("surge"), self.surge.unwrap_or_default(), 0..=MAX_REPLICAS, errors);
+        rules::between(&path.field("maxUnavailable"), self.max_unavailable, 0..=MAX_REPLICAS, errors);
+        rules::between(&path.field("keepSeconds"), self.keep_seconds, 0..=MAX_SECONDS, errors);
+        let deadline = path.field("progressDeadlineSeconds");
+        rules::between(&deadline, self.progress_deadline_seconds, 1..=MAX_SECONDS, errors);
+        if let Some(seconds) = self.preview.as_ref().and_then(|preview| preview.seconds) {
+            let preview = path.field("preview");
+            rules::between(&preview.field("seconds"), seconds, 0..=MAX_SECONDS, errors);
         }
         if let Some(guard) = &self.guard {
             guard.validate(&path.field("guard"), errors);
@@ -224,10 +235,12 @@ impl RolloutStep {
             1 => {}
             _ => errors.forbidden(path, "exactly one of weightBps, pause and analysis must be set"),
         }
-        if let Some(weight) = self.weight_bps
-            && !(1..=ALL_BPS).contains(&weight)
-        {
-            errors.invalid(&path.field("weightBps"), weight, "must be between 1 and 10000, inclusive");
+        if let Some(weight) = self.weight_bps {
+            rules::between(&path.field("weightBps"), weight, 1..=ALL_BPS, errors);
+        }
+        if let Some(seconds) = self.pause.as_ref().and_then(|pause| pause.seconds) {
+            let pause = path.field("pause");
+            rules::between(&pause.field("seconds"), seconds, 0..=MAX_SECONDS, errors);
         }
         if let Some(analysis) = &self.analysis {
             analysis.validate(&path.field("analysis"), errors);
@@ -237,21 +250,19 @@ impl RolloutStep {
 
 impl Analysis {
     fn validate(&self, path: &Path<'_>, errors: &mut Errors) {
+        rules::between(&path.field("seconds"), self.seconds, 0..=MAX_SECONDS, errors);
         if self.min_requests == 0 {
             errors.invalid(&path.field("minRequests"), 0, "must be greater than 0");
         }
         for (name, bound) in [("minSuccessBps", self.min_success_bps), ("maxSuccessDropBps", self.max_success_drop_bps)]
         {
-            if let Some(bound) = bound.filter(|bound| *bound > ALL_BPS) {
-                errors.invalid(&path.field(name), bound, "must be between 0 and 10000, inclusive");
-            }
+            rules::between(&path.field(name), bound.unwrap_or_default(), 0..=ALL_BPS, errors);
         }
         let latency = path.field("latency");
         if let Some(bound) = &self.latency {
-            if !(1..=1_000).contains(&bound.quantile_permille) {
-                let detail = "must be between 1 and 1000, inclusive";
-                errors.invalid(&latency.field("quantilePermille"), bound.quantile_permille, detail);
-            }
+            rules::between(&latency.field("quantilePermille"), bound.quantile_permille, 1..=1_000, errors);
+            let increase = bound.max_increase_percent.unwrap_or_default();
+            rules::between(&latency.field("maxIncreasePercent"), increase, 0..=MAX_INCREASE_PERCENT, errors);
             if bound.max_ms.is_none() && bound.max_increase_percent.is_none() {
                 errors.required(&latency, "at least one of maxMs and maxIncreasePercent must be set");
             }

@@ -29,7 +29,7 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn apps_are_checked() {
     let analysis = json!({ "minSuccessBps": 9_900 });
-    let rows: [(&str, Value, &[&str]); 13] = [
+    let rows: [(&str, Value, &[&str]); 14] = [
         ("the least that can be said", json!({}), &[]),
         (
             "a canary",
@@ -85,6 +85,23 @@ fn apps_are_checked() {
             json!({ "request": { "id": "1", "verb": "Abort", "revision": "web-1" } }),
             &["spec.request.revision: Forbidden: only Undo names a revision"],
         ),
+        (
+            "bounds are those of the schema",
+            json!({
+                "revisionHistoryLimit": 4_000_000, "parameters": { "rootfs": "local:8", "cpu": "${A}" },
+                "strategy": { "surge": 100_001, "keepSeconds": 4_000_000_000_u32, "preview": { "seconds": 604_801 } },
+                "request": { "id": "x".repeat(5_000), "verb": "Pause" },
+            }),
+            &[
+                "spec.parameters[cpu]: Invalid value: \"${A}\": variables are replaced in command, args and env of a Machine only",
+                "spec.parameters[rootfs]: Forbidden: it names a disk: disks are the business of disk and volumes",
+                "spec.strategy.surge: Invalid value: 100001: must be between 0 and 100000, inclusive",
+                "spec.strategy.keepSeconds: Invalid value: 4000000000: must be between 0 and 604800, inclusive",
+                "spec.strategy.preview.seconds: Invalid value: 604801: must be between 0 and 604800, inclusive",
+                "spec.revisionHistoryLimit: Invalid value: 4000000: must be between 0 and 1000, inclusive",
+                "spec.request.id: Too long: may not be more than 128 bytes",
+            ],
+        ),
         ("any host below a name", json!({ "route": { "port": 80, "host": "*.shop.example" } }), &[]),
         (
             "all that is wrong is told",
@@ -105,6 +122,11 @@ fn apps_are_checked() {
         let told: Vec<String> = app(spec).validate().iter().map(ToString::to_string).collect();
         assert_eq!(told, expected, "{name}");
     }
+}
+
+#[test]
+fn a_parameter_has_a_name() {
+    assert!(!app(json!({ "parameters": { "": "x" } })).validate().is_empty());
 }
 
 #[test]

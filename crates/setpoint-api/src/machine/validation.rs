@@ -3,15 +3,12 @@
 use super::{EnvVar, EnvVarSource, Gpu, Machine, MachineSpec, VariableSource, Volume, mute};
 use crate::field::{Errors, Path};
 use crate::names;
+use crate::parameters;
 use crate::rules::{self, Seen};
 
 const SPEC: Path<'static> = Path::of("spec");
 const MAX_LIST: usize = 256;
 const MAX_TEXT: usize = 32_768;
-
-/// Parameters that would turn a write into something else: they delete, overwrite or skip a safeguard.
-const FORBIDDEN_PARAMETERS: &[&str] =
-    &["delete", "destroy-unreferenced-disks", "digest", "force", "purge", "restore", "revert", "skiplock"];
 
 /// Variables by which a deployer marks what is ours.
 const RESERVED_VARIABLES: &str = "SETPOINT_";
@@ -58,6 +55,7 @@ fn validate_place(spec: &MachineSpec, name: &str, errors: &mut Errors) {
             errors.required(&path, "leave it out to insist on no guest");
         }
         rules::one_line(&path, id, 253, errors);
+        rules::no_variables(&path, id, errors);
     }
     let path = SPEC.field("dependsOn");
     rules::count(&path, spec.depends_on.len(), 64, errors);
@@ -109,6 +107,7 @@ fn validate_gpu(path: &Path<'_>, gpu: &Gpu, errors: &mut Errors) {
             errors.required(&path, "");
         }
         rules::one_line(&path, type_, 253, errors);
+        rules::no_variables(&path, type_, errors);
         seen.check(&path, type_, errors);
     }
 }
@@ -120,9 +119,7 @@ fn validate_content(spec: &MachineSpec, errors: &mut Errors) {
             errors.required(&path, "leave it out not to manage it");
         }
         rules::one_line(&path, image, 1_024, errors);
-        if image.contains("${") {
-            errors.invalid(&path, image, "variables are replaced in command, args and env only");
-        }
+        rules::no_variables(&path, image, errors);
     }
     for (name, words) in [("command", &spec.command), ("args", &spec.args)] {
         let path = SPEC.field(name);
@@ -139,18 +136,11 @@ fn validate_content(spec: &MachineSpec, errors: &mut Errors) {
         validate_variable_source(&path.index(index), source, errors);
     }
     if let Some(description) = &spec.description {
-        rules::length(&SPEC.field("description"), description, 8_192, errors);
+        let path = SPEC.field("description");
+        rules::length(&path, description, 8_192, errors);
+        rules::no_variables(&path, description, errors);
     }
-    let path = SPEC.field("parameters");
-    rules::count(&path, spec.parameters.len(), 64, errors);
-    for (key, value) in &spec.parameters {
-        let path = path.key(key);
-        names::qualified_name(key).iter().for_each(|message| errors.invalid(&path, key, message));
-        rules::length(&path, value, MAX_TEXT, errors);
-        if FORBIDDEN_PARAMETERS.contains(&key.to_lowercase().as_str()) {
-            errors.forbidden(&path, "it would make a write do more than is shown");
-        }
-    }
+    parameters::validate(&SPEC.field("parameters"), &spec.parameters, errors);
 }
 
 fn validate_env(path: &Path<'_>, env: &[EnvVar], errors: &mut Errors) {
@@ -160,6 +150,7 @@ fn validate_env(path: &Path<'_>, env: &[EnvVar], errors: &mut Errors) {
         let path = path.index(index);
         rules::name(&path.field("name"), &variable.name, names::relaxed_env_var_name, errors);
         rules::length(&path.field("name"), &variable.name, 253, errors);
+        rules::no_variables(&path.field("name"), &variable.name, errors);
         seen.check(&path.field("name"), &variable.name, errors);
         if variable.name.starts_with(RESERVED_VARIABLES) {
             errors.forbidden(&path.field("name"), "variables that begin with SETPOINT_ mark what is ours");
@@ -239,11 +230,17 @@ fn validate_volume(path: &Path<'_>, volume: &Volume, errors: &mut Errors) {
         None => {}
     }
     if let Some(id) = &volume.provider_id {
-        rules::one_line(&path.field("providerId"), id, 253, errors);
+        let path = path.field("providerId");
+        if id.is_empty() {
+            errors.required(&path, "leave it out to have a volume made");
+        }
+        rules::one_line(&path, id, 253, errors);
+        rules::no_variables(&path, id, errors);
     }
     if let Some(mount) = &volume.mount_path {
         let path = path.field("mountPath");
         rules::one_line(&path, mount, 1_024, errors);
+        rules::no_variables(&path, mount, errors);
         if !mount.starts_with('/') || mount.split('/').any(|part| part == "..") {
             errors.invalid(&path, mount, "must be an absolute path without '..'");
         }

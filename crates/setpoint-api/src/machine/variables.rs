@@ -26,12 +26,25 @@ impl MachineSpec {
             let problem = Problem::Unresolved { variable: variable.to_owned(), searched };
             vec![InterpolationError { field: path.to_string(), problem }]
         };
-        let named: Vec<&Source> = self
-            .variables_from
-            .iter()
-            .flat_map(|from| [(SourceKind::Secret, &from.secret), (SourceKind::ConfigMap, &from.config_map)])
-            .filter_map(|(kind, name)| find(kind, name.as_deref()?))
-            .collect();
+        let mut errors = Vec::new();
+        let mut named: Vec<&Source> = Vec::new();
+        let path = SPEC.field("variablesFrom");
+        for (index, from) in self.variables_from.iter().enumerate() {
+            let path = path.index(index);
+            let sources =
+                [(SourceKind::Secret, "secret", &from.secret), (SourceKind::ConfigMap, "configMap", &from.config_map)];
+            for (kind, field, name) in sources {
+                let Some(name) = name else { continue };
+                match find(kind, name) {
+                    Some(source) => named.push(source),
+                    // The next source may have the key as well, with another value.
+                    None => errors.push(InterpolationError {
+                        field: path.field(field).to_string(),
+                        problem: Problem::NoSource { source_name: format!("{kind} {namespace}/{name}") },
+                    }),
+                }
+            }
+        }
         let variable = |path: &Path<'_>, variable: &EnvVar| {
             let from = variable.value_from.as_ref();
             let references = [
@@ -51,7 +64,6 @@ impl MachineSpec {
                 None => Err(missing(&path, &reference.key, kind, &reference.name)),
             }
         };
-        let mut errors = Vec::new();
         let mut keep = |text: Result<Text, Vec<InterpolationError>>| match text {
             Ok(text) => Some(text),
             Err(problems) => {

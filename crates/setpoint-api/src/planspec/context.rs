@@ -15,7 +15,7 @@ pub struct ContextItem {
     pub format: ContextFormat,
     /// The content: a text, or any value if the format is `json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::free_form::anything")]
+    #[schemars(schema_with = "crate::free_form::anything")]
     pub content: Option<Value>,
     /// The links, if the format is `uri-list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

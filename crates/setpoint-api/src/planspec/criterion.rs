@@ -62,7 +62,7 @@ pub struct Criterion {
     pub webhook_url: Option<String>,
     /// For `custom`: what is sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::free_form::object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub payload: Option<Value>,
     /// For `custom`: the answer that passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ impl Criterion {
             errors.required(&path.field(needed), &format!("for a criterion of type {}", self.type_.word()));
         }
         self.validate_spellings(path, errors);
-        super::free_form::validate_object(self.payload.as_ref(), &path.field("payload"), errors);
+        crate::free_form::validate_object(self.payload.as_ref(), &path.field("payload"), errors);
         if let Some(timeout) = &self.timeout {
             timeout.validate(&path.field("timeout"), errors);
         }

@@ -49,7 +49,7 @@ pub struct GateSpec {
     pub required_approvers: Option<i32>,
     /// What reviewers should see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::free_form::object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub context: Option<Value>,
 }
 
@@ -199,7 +199,7 @@ impl GateSpec {
         if let Some(count) = self.required_approvers.filter(|count| *count < 1) {
             errors.invalid(&path.field("requiredApprovers"), count, "must be greater than or equal to 1");
         }
-        super::free_form::validate_object(self.context.as_ref(), &path.field("context"), errors);
+        crate::free_form::validate_object(self.context.as_ref(), &path.field("context"), errors);
     }
 }
 

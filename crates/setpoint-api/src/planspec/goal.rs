@@ -41,7 +41,7 @@ pub struct GoalSpec {
     pub description: String,
     /// What any way to the goal has to respect, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "super::free_form::object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub constraints: BTreeMap<String, Value>,
     /// When the goal is met: all of these hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,7 +7,6 @@
 pub mod context;
 pub mod criterion;
 pub mod duration;
-mod free_form;
 pub mod gate;
 pub mod goal;
 pub mod node;

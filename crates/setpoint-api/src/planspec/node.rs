@@ -45,7 +45,7 @@ pub struct Node {
     pub capability_refs: Vec<ObjectReference>,
     /// For a task: what it is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::free_form::object")]
+    #[schemars(schema_with = "crate::free_form::object")]
     pub inputs: Option<Value>,
     /// For a task: the names of what it makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +193,7 @@ impl Node {
     }
 
     fn validate_work(&self, path: &Path<'_>, errors: &mut Errors) {
-        super::free_form::validate_object(self.inputs.as_ref(), &path.field("inputs"), errors);
+        crate::free_form::validate_object(self.inputs.as_ref(), &path.field("inputs"), errors);
         no_duplicates(self.outputs.as_deref().unwrap_or_default(), &path.field("outputs"), errors);
         no_duplicates(&self.children, &path.field("children"), errors);
         if let Some(retries) = self.retries.filter(|retries| !(0..=RETRIES_MAX).contains(retries)) {

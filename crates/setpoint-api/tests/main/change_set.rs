@@ -14,6 +14,7 @@ fn change_set(spec: &Value) -> ChangeSet {
 fn what_is_wrong_is_said_with_its_field() {
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+    let filled = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "dg=="}});
     let many = vec![config_map.clone(); 1_001];
     let rows: Vec<(&str, Value, &[&str])> = vec![
         ("the least that is a change set", json!({}), &[]),
@@ -22,6 +23,28 @@ fn what_is_wrong_is_said_with_its_field() {
             "a change set never carries a Secret",
             json!({"objects": [secret]}),
             &["spec.objects[0].kind: Forbidden: a change set never carries Secrets"],
+        ),
+        (
+            "nor one in a list",
+            json!({"objects": [{"apiVersion": "v1", "kind": "List", "metadata": {"name": "a"}, "items": [filled]}]}),
+            &["spec.objects[0].kind: Forbidden: a change set never carries Secrets"],
+        ),
+        (
+            "nor one in a list in a list",
+            json!({"objects": [{"apiVersion": "v1", "kind": "List", "metadata": {"name": "a"}, "items": [
+                {"apiVersion": "v1", "kind": "List", "items": [filled]},
+            ]}]}),
+            &["spec.objects[0].kind: Forbidden: a change set never carries Secrets"],
+        ),
+        (
+            "nor any other list",
+            json!({"objects": [{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"name": "a"}, "items": []}]}),
+            &["spec.objects[0].kind: Forbidden: a change set names its objects one by one, not in lists"],
+        ),
+        (
+            "what only refers to a Secret is taken",
+            json!({"objects": [{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}, "spec": {"ref": {"kind": "Secret", "name": "s"}}}]}),
+            &[],
         ),
         (
             "an object says what it is",

@@ -110,6 +110,7 @@ fn definitions_are_named_as_they_must_be() {
         let spec = &crd.spec;
         assert_eq!(name, format!("{}.{}", spec.names.plural, spec.group));
         assert!(spec.names.categories.as_ref().is_some_and(|all| all.contains(&"setpoint".to_owned())), "{name}");
+        assert!(spec.names.short_names.as_ref().is_some_and(|all| !all.is_empty()), "{name} has no short name");
         let short = spec.names.short_names.iter().flatten();
         let singular = spec.names.singular.iter();
         for name in short.chain(singular).chain([&spec.names.plural]) {

@@ -145,6 +145,11 @@ fn a_machine_is_resolved_from_what_it_names_and_from_nothing_else() {
                 "spec.env[0].valueFrom.configMapKeyRef: ${K} cannot be resolved: no such key in ConfigMap shop/gone, which does not exist",
             ]),
         ),
+        (
+            "a source that is not there is not passed over for the next",
+            json!({"variablesFrom": [{"secret": "gone"}, {"configMap": "settings"}], "args": ["${MODEL}"]}),
+            Err(vec!["spec.variablesFrom[0].secret: Secret shop/gone does not exist"]),
+        ),
         ("a variable without a value is empty", json!({"env": [{"name": "T"}]}), Ok(vec!["T="])),
     ];
     for (name, spec, expected) in rows {

@@ -85,7 +85,7 @@ fn what_is_wrong_is_said_with_its_field() {
             "a variable in an image would be sent literally",
             json!({"image": "registry/${TAG}"}),
             vec![
-                r#"spec.image: Invalid value: "registry/${TAG}": variables are replaced in command, args and env only"#,
+                r#"spec.image: Invalid value: "registry/${TAG}": variables are replaced in command, args and env of a Machine only"#,
             ],
         ),
         (
@@ -169,6 +169,28 @@ fn what_is_wrong_is_said_with_its_field() {
             "a dependency is named once",
             json!({"dependsOn": ["db", "db"]}),
             vec![r#"spec.dependsOn[1]: Duplicate value: "db""#],
+        ),
+        (
+            "a variable is refused wherever nobody would replace it",
+            json!({
+                "providerId": "${A}", "description": "${B}", "parameters": {"cpu": "${C}"}, "gpu": {"type": "${D}"},
+                "env": [{"name": "${E}", "value": "${F}"}],
+                "volumes": [{"name": "data", "providerId": "${G}", "mountPath": "/${H}"}],
+            }),
+            vec![
+                r#"spec.providerId: Invalid value: "${A}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.gpu.type: Invalid value: "${D}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.env[0].name: Invalid value: "${E}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.description: Invalid value: "${B}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.parameters[cpu]: Invalid value: "${C}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.volumes[0].providerId: Invalid value: "${G}": variables are replaced in command, args and env of a Machine only"#,
+                r#"spec.volumes[0].mountPath: Invalid value: "/${H}": variables are replaced in command, args and env of a Machine only"#,
+            ],
+        ),
+        (
+            "a parameter cannot name a disk",
+            json!({"parameters": {"scsi0": "local:8"}}),
+            vec!["spec.parameters[scsi0]: Forbidden: it names a disk: disks are the business of disk and volumes"],
         ),
         (
             "a parameter cannot make a write destructive",

@@ -16,7 +16,7 @@ use setpoint_api::environment::Guardrails;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Step, Target};
 
-use super::ledger::{Recent, Window, destroys, ledger_entry};
+use super::ledger::{Recent, Window, destroys, is_limited};
 use super::{Input, Need, Verdict};
 
 /// What there is in an environment now. What is not known leaves no room.
@@ -109,8 +109,8 @@ impl<'a> Budget<'a> {
     pub(super) fn admit(&mut self, step: &'a Step) -> Verdict {
         let demand = self.demand(step);
         let mut needs = self.levels(&demand);
-        // A step that was begun within the hour is counted already: trying it again adds nothing.
-        if !self.recent.has(&step.digest) {
+        // A call that is under way is counted already: trying it again adds nothing.
+        if !self.is_counted(step) {
             needs.extend(self.windows(step, &demand));
         }
         if !needs.is_empty() {
@@ -157,7 +157,7 @@ impl<'a> Budget<'a> {
         let destroys = self.destroys.as_ref().filter(|_| destroys(step)).and_then(|window| window.full_until(1));
         let cost = amount(demand.hourly_cost);
         let added_cost = self.added_cost.as_ref().filter(|_| cost > 0).and_then(|window| window.full_until(cost));
-        let full = self.recent.full_until().filter(|_| self.is_recorded(step));
+        let full = self.recent.full_until().filter(|_| is_limited(step, self.guardrails));
         let limits = self.guardrails;
         let budget =
             |limit: Option<Limit>, until: Option<Timestamp>| Some(Need::Budget { limit: limit?, until: Some(until?) });
@@ -175,7 +175,7 @@ impl<'a> Budget<'a> {
         *self.gpus_of.entry(&step.target).or_default() += demand.gpus;
         let cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
         self.hourly_cost = self.hourly_cost + cost;
-        if self.recent.has(&step.digest) {
+        if self.is_counted(step) {
             return;
         }
         if let Some(window) = self.destroys.as_mut().filter(|_| destroys(step)) {
@@ -184,13 +184,13 @@ impl<'a> Budget<'a> {
         if let Some(window) = self.added_cost.as_mut().filter(|_| cost > Price::ZERO) {
             window.take(amount(Some(cost)));
         }
-        if self.is_recorded(step) {
+        if is_limited(step, self.guardrails) {
             self.recent.add();
         }
     }
 
-    fn is_recorded(&self, step: &Step) -> bool {
-        ledger_entry(step, self.guardrails, self.input.now).is_some()
+    fn is_counted(&self, step: &Step) -> bool {
+        self.recent.has(&step.digest, self.input.under_way)
     }
 }
 
@@ -214,7 +214,7 @@ fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
 /// By how much the step changes the hourly cost; none where it may cost something and nobody knows how much.
 fn added_cost(step: &Step) -> Option<Price> {
     let runs_more = matches!(step.action, Action::Create | Action::Start | Action::Grow | Action::Replace);
-    let may_cost = runs_more || step.class == Class::Spend;
+    let may_cost = runs_more || step.classes().contains(&Class::Spend);
     step.hourly_cost_delta.or((!may_cost).then_some(Price::ZERO))
 }
 

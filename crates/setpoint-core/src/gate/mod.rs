@@ -56,6 +56,8 @@ pub struct Input<'a> {
     pub used_nonces: &'a BTreeSet<(String, String)>,
     /// What was done lately and counts against a budget.
     pub ledger: &'a [LedgerEntry],
+    /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
+    pub under_way: &'a BTreeSet<String>,
     /// What is there now.
     pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.

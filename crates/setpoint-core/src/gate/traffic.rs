@@ -2,6 +2,8 @@
 //!
 //! Moving traffic is no step of a change set: a rollout decides on it. It counts against a budget all the same.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use setpoint_api::environment::{Guardrails, LedgerEntry};
 use setpoint_api::step::Target;
@@ -14,8 +16,11 @@ use super::{Limit, Need, Refusal, Verdict};
 pub struct TrafficMove<'a> {
     /// The object whose traffic is moved.
     pub target: &'a Target,
-    /// The digest of the split before and after. A move that is tried again counts once.
+    /// The digest of the split before and after.
     pub digest: &'a str,
+    /// The id of this move. One that is tried again keeps its id and counts once; the same split set once more has
+    /// another.
+    pub intent: &'a str,
     /// How many basis points go elsewhere than before.
     pub moved_bps: u32,
 }
@@ -29,6 +34,7 @@ impl TrafficMove<'_> {
             action: None,
             target: self.target.clone(),
             digest: self.digest.to_owned(),
+            intent: Some(self.intent.to_owned()),
             destroyed: false,
             hourly_cost_delta: None,
             moved_bps: Some(self.moved_bps),
@@ -50,7 +56,7 @@ pub fn gate_traffic(
         return Verdict::Refuse { reason: Refusal::OverLimit { limit: budget } };
     }
     let recent = Recent::of(ledger, now);
-    if recent.has(traffic.digest) {
+    if recent.has(traffic.digest, &BTreeSet::from([traffic.intent.to_owned()])) {
         return Verdict::Run;
     }
     let window = recent.window(limit.into(), |entry| entry.moved_bps.unwrap_or_default().into());

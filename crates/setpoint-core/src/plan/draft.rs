@@ -86,6 +86,7 @@ impl<'a> Draft<'a> {
             interrupts: self.interrupts,
             create_first: self.create_first,
             hourly_cost_delta: self.hourly_cost_delta,
+            spends: false,
             depends_on: Vec::new(),
             old_spec_digest: recorded.or(marked).map(str::to_owned),
             new_spec_digest,

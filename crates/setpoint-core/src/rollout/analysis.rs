@@ -13,7 +13,7 @@ use setpoint_api::traffic_split::ALL_BPS;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
-    /// Since when it was counted.
+    /// Since when it was counted: the moment the split that stood then took effect.
     pub since: Timestamp,
     pub requests: u64,
     pub failures: u64,
@@ -72,8 +72,7 @@ impl Sample {
     }
 }
 
-/// Judges `new` by itself and beside `serving`, measured from `since` on. A sample that began earlier is of another time
-/// and says nothing.
+/// Judges `new` by itself and beside `serving`, by samples of the split that stands, in an analysis that began at `since`.
 pub fn judge(
     analysis: &Analysis,
     new: Option<&Sample>,
@@ -81,7 +80,7 @@ pub fn judge(
     since: Timestamp,
     now: Timestamp,
 ) -> Verdict {
-    let enough = |sample: &&Sample| sample.since >= since && sample.requests >= analysis.min_requests;
+    let enough = |sample: &&Sample| sample.requests >= analysis.min_requests;
     let sample = new.filter(enough);
     let serving = serving.filter(enough);
     if let Some(reason) = sample.and_then(|sample| fault(analysis, sample, serving)) {

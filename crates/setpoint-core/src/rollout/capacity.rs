@@ -69,6 +69,16 @@ impl Promise {
         self.bearable(ready).saturating_add(grain).min(ALL_BPS)
     }
 
+    /// Why a rollout cannot move, where a slot of traffic is more than can be moved at once.
+    pub fn too_coarse(&self) -> Option<String> {
+        let slot = part(self.owed(), self.granularity.grain_bps());
+        let spare = self.surge.saturating_add(self.max_unavailable);
+        (slot > spare).then(|| {
+            let grain = self.granularity.grain_bps();
+            format!("the least that can be moved is {grain} basis points, which {slot} instances bear, and surge and maxUnavailable allow {spare}")
+        })
+    }
+
     /// Whether the promise is kept by this split and these ready instances.
     pub fn kept(&self, split: &Split, ready: impl Fn(&str) -> u32) -> bool {
         let serving: u64 = split.routed().map(|entry| u64::from(ready(&entry.revision))).sum();

@@ -47,6 +47,9 @@ pub struct Facts<'f> {
     pub revisions: &'f BTreeMap<String, RevisionFacts>,
     /// The split that stands; `None` before the first.
     pub split: Option<&'f Split>,
+    /// Since when the split that stands has had effect, and is measured; `None` until it has. A sample from before is of
+    /// another split and says nothing.
+    pub measured_since: Option<Timestamp>,
     /// What the proxy measured, by revision.
     pub samples: &'f BTreeMap<String, Sample>,
     /// Whether an instance of the target could be placed.

@@ -146,7 +146,7 @@ fn fill(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Option<Shi
 /// The revision has what there is room for, bears what it can, and that is not enough: another gives something up.
 fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift {
     let name = course.to;
-    if to.phase != RevisionPhase::Staged && (to.ready < to.asked || to.phase != RevisionPhase::Ready) {
+    if to.ready < to.asked || (to.asked > 0 && to.phase != RevisionPhase::Ready) {
         return Shift::Wait(WaitsOn::Replicas, format!("{} of {} instances of {name} are ready", to.ready, to.asked));
     }
     let stopping = facts.revisions.iter().any(|(other, revision)| other != name && revision.existing > revision.asked);
@@ -167,7 +167,9 @@ fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift
     }
     let lack = course.replicas.saturating_sub(to.asked);
     yielded(facts, name, lack).or_else(|| handed_over(facts, course)).unwrap_or_else(|| {
-        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {}", facts.promise()))
+        let promise = facts.promise();
+        let why = promise.too_coarse().unwrap_or_else(|| promise.to_string());
+        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {why}"))
     })
 }
 

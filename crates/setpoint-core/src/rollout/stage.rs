@@ -5,7 +5,7 @@ use setpoint_api::revision::RevisionPhase;
 use setpoint_api::traffic_split::ALL_BPS;
 
 use super::shift::{Course, Pace, Shift, shift};
-use super::{Action, Decision, Facts, Verdict, WaitsOn, heed, judge};
+use super::{Action, Decision, Facts, Sample, Verdict, WaitsOn, heed, judge};
 
 /// One thing to get through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,9 +133,18 @@ fn failure(facts: &Facts<'_>, target: &str) -> Option<Decision> {
     }
 }
 
+/// Whether nothing is asked for of what must be seen ready first. That is waited out, without a deadline.
+fn cannot_be_proven(facts: &Facts<'_>, target: &str) -> bool {
+    facts.replicas == 0 && facts.revision(target).is_some_and(|revision| revision.phase != RevisionPhase::Ready)
+}
+
 /// Remembers the farthest that the target has come, for the deadline. What goes up and down is no progress.
 fn progress(facts: &Facts<'_>, target: &str) -> Option<Decision> {
     let revision = facts.revision(target)?;
+    if cannot_be_proven(facts, target) {
+        let forgotten = RolloutState { progress: None, ..facts.state.clone() };
+        return facts.state.progress.as_ref().map(|_| facts.remember(forgotten));
+    }
     let weight = facts.weight(target);
     let farthest = match &facts.state.progress {
         None => Some((revision.phase, revision.ready, weight)),
@@ -171,6 +180,10 @@ fn abandoned(facts: &Facts<'_>, target: &str) -> Option<Action> {
 }
 
 fn gain(facts: &Facts<'_>, target: &str, weight_bps: u32) -> Decision {
+    if cannot_be_proven(facts, target) {
+        let reason = format!("no replicas are asked for: {target} takes over once there are some to prove it");
+        return facts.wait(WaitsOn::Replicas, None, reason);
+    }
     let deadline = facts.strategy.progress_deadline_seconds;
     let moved = facts.state.progress.as_ref().map(|progress| progress.at).or(facts.state.since);
     let until = facts.after(moved, deadline);
@@ -210,8 +223,7 @@ fn course<'c>(facts: &Facts<'_>, to: &'c str, weight_bps: u32) -> Course<'c> {
 }
 
 fn measure(facts: &Facts<'_>, target: &str, analysis: &Analysis) -> Decision {
-    let since = facts.state.since.unwrap_or(facts.now);
-    match verdict(facts, target, analysis, since) {
+    match verdict(facts, target, analysis, facts.measured_since.unwrap_or(jiff::Timestamp::MAX)) {
         Verdict::Pass => next(facts, format!("the analysis of {target} passes")),
         Verdict::Fail(reason) => abort(facts, &format!("{target} is given up: {reason}")),
         Verdict::Inconclusive(reason) if analysis.inconclusive == InconclusivePolicy::Pause => {
@@ -226,7 +238,11 @@ fn measure(facts: &Facts<'_>, target: &str, analysis: &Analysis) -> Decision {
     }
 }
 
-fn verdict(facts: &Facts<'_>, target: &str, analysis: &Analysis, since: jiff::Timestamp) -> Verdict {
-    let serving = facts.state.from.as_ref().and_then(|from| facts.samples.get(from));
-    judge(analysis, facts.samples.get(target), serving, since, facts.now)
+/// What is to be said of the target by samples that were counted from `counted` on.
+fn verdict(facts: &Facts<'_>, target: &str, analysis: &Analysis, counted: jiff::Timestamp) -> Verdict {
+    let of_this_split = |sample: &&Sample| sample.since >= counted;
+    let new = facts.samples.get(target).filter(of_this_split);
+    let serving = facts.state.from.as_ref().and_then(|from| facts.samples.get(from)).filter(of_this_split);
+    let since = facts.state.since.max(facts.measured_since).unwrap_or(facts.now);
+    judge(analysis, new, serving, since, facts.now)
 }

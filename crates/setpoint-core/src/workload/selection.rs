@@ -9,11 +9,10 @@ use std::fmt;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
 use super::pod_state;
+use crate::labels;
 
 /// A controller that owns objects by reference and finds them by selector.
 #[derive(Debug, Clone, Copy)]
@@ -143,20 +142,7 @@ pub fn is_empty(selector: &LabelSelector) -> bool {
 /// Whether the selector matches the labels. An empty selector matches everything; one that cannot be understood
 /// matches nothing.
 pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String>>) -> bool {
-    let value_of = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
-    selector.match_labels.iter().flatten().all(|(key, value)| value_of(key) == Some(value))
-        && selector.match_expressions.iter().flatten().all(|wanted| requirement_met(wanted, value_of(&wanted.key)))
-}
-
-fn requirement_met(requirement: &LabelSelectorRequirement, value: Option<&str>) -> bool {
-    let mut values = requirement.values.iter().flatten();
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|value| values.any(|wanted| wanted == value)),
-        "NotIn" => value.is_none_or(|value| values.all(|unwanted| unwanted != value)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        _ => false,
-    }
+    labels::unmet(selector, labels).is_none()
 }
 
 #[cfg(test)]

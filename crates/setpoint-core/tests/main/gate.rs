@@ -36,6 +36,7 @@ struct World {
     guardrails: Guardrails,
     evidence: Vec<Given>,
     ledger: Vec<LedgerEntry>,
+    under_way: BTreeSet<String>,
     usage: Usage,
     gpus: BTreeMap<Target, Gpus>,
 }
@@ -68,6 +69,7 @@ impl World {
             evidence: &evidence,
             used_nonces: &BTreeSet::new(),
             ledger: &self.ledger,
+            under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
             requested_by: "carol",
@@ -108,6 +110,7 @@ fn step(id: &str, action: Action, class: Class, cost: Option<i64>) -> Step {
         interrupts: false,
         create_first: false,
         hourly_cost_delta: cost.map(Price::from_micros),
+        spends: false,
         depends_on: Vec::new(),
         old_spec_digest: None,
         new_spec_digest: None,
@@ -199,12 +202,14 @@ fn guardrails() -> impl Strategy<Value = Guardrails> {
 }
 
 fn ledger() -> impl Strategy<Value = Vec<LedgerEntry>> {
-    let entry = (0..STEPS + 4, -2 * HOUR_S..60, any::<bool>(), 0..4_i64);
-    let entry = entry.prop_map(|(place, seconds, destroyed, cost)| LedgerEntry {
+    let intent = prop::option::of((0..4_u8).prop_map(|id| id.to_string()));
+    let entry = (0..STEPS + 4, -2 * HOUR_S..60, any::<bool>(), 0..4_i64, intent);
+    let entry = entry.prop_map(|(place, seconds, destroyed, cost, intent)| LedgerEntry {
         time: time(seconds),
         action: Some(Action::Delete),
         target: target(&format!("s{place}")),
         digest: format!("sha256:s{place}"),
+        intent,
         destroyed,
         hourly_cost_delta: Some(Price::from_micros(cost)),
         moved_bps: None,
@@ -233,6 +238,7 @@ fn world() -> impl Strategy<Value = World> {
             guardrails,
             evidence,
             ledger,
+            under_way: BTreeSet::from(["0".to_owned(), "1".to_owned()]),
             usage,
             gpus,
         },
@@ -367,11 +373,12 @@ proptest! {
     }
 
     /// The world goes on for hours: guests come up for destruction, the control plane crashes before or after it acted,
-    /// and tries again. Whatever really was destroyed, and whenever, no hour has more of it than the limit.
+    /// and tries again; a guest that was seen gone comes back, and up for destruction again. Whatever really was
+    /// destroyed, and whenever, no hour has more of it than the limit.
     #[test]
     fn no_hour_has_more_destroys_than_allowed(
         limit in 1..4_u32,
-        moments in prop::collection::vec((1..1_500_i64, prop::collection::vec(0..40_usize, 1..5), 0..3_u8), 1..40),
+        moments in prop::collection::vec((1..1_500_i64, prop::collection::vec(0..10_usize, 1..5), 0..3_u8), 1..40),
     ) {
         let limits = Guardrails { max_destroys_per_hour: Some(limit), ..Guardrails::default() };
         let free = ApprovalRule {
@@ -388,34 +395,39 @@ proptest! {
             guardrails: limits.clone(),
             evidence: Vec::new(),
             ledger: Vec::new(),
+            under_way: BTreeSet::new(),
             usage: Usage::default(),
             gpus: BTreeMap::new(),
         };
         let mut now = 0;
-        let mut destroyed: BTreeMap<usize, i64> = BTreeMap::new();
-        let mut seen_gone = BTreeSet::new();
-        for (pause, guests, crash) in moments {
+        let mut destroyed: Vec<i64> = Vec::new();
+        // The call under way for each guest, and whether the provider acted on it.
+        let mut calls: BTreeMap<usize, (String, bool)> = BTreeMap::new();
+        for (moment, (pause, guests, crash)) in moments.into_iter().enumerate() {
             now += pause;
-            let wanted: BTreeSet<usize> = guests.into_iter().filter(|guest| !seen_gone.contains(guest)).collect();
+            let wanted: BTreeSet<usize> = guests.into_iter().collect();
+            world.under_way = calls.values().map(|(intent, _)| intent.clone()).collect();
             let delete = |guest: &usize| step(&format!("s{guest}"), Action::Delete, Class::Destructive, None);
             world.steps = wanted.iter().map(delete).collect();
             let decision = world.decide_at(time(now));
             let judged = wanted.iter().zip(&world.steps).zip(&decision.steps);
             for ((guest, step), _) in judged.filter(|(_, judged)| judged.verdict == Verdict::Run) {
-                let entry = ledger_entry(step, &limits, time(now)).expect("a destroy counts");
+                let (intent, acted) = calls.entry(*guest).or_insert_with(|| (format!("{guest} at {moment}"), false));
+                let entry = ledger_entry(step, intent, &limits, time(now)).expect("a destroy counts");
                 world.ledger = record(std::mem::take(&mut world.ledger), entry);
                 if crash == CRASH_BEFORE_CALL {
                     break;
                 }
-                destroyed.entry(*guest).or_insert(now);
+                if !std::mem::replace(acted, true) {
+                    destroyed.push(now);
+                }
                 if crash == LOST_ANSWER {
                     break;
                 }
-                seen_gone.insert(*guest);
+                calls.remove(guest);
             }
             world.ledger = prune(std::mem::take(&mut world.ledger), time(now));
         }
-        let destroyed: Vec<i64> = destroyed.into_values().collect();
         for end in &destroyed {
             let within = destroyed.iter().filter(|at| **at <= *end && **at > *end - HOUR_S).count();
             prop_assert!(within <= limit as usize, "{within} within the hour before {end}: {destroyed:?}");

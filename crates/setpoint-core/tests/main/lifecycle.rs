@@ -69,7 +69,7 @@ fn what_is_observed_moves_a_life_on() {
     let rows = [
         ("all seen ready", Life { phase: Warming, asked: 2, existing: 2, ready: 2 }, Ready),
         ("none seen yet", Life { phase: Warming, asked: 2, existing: 0, ready: 0 }, Warming),
-        ("none asked for", Life { phase: Warming, asked: 0, existing: 0, ready: 0 }, Ready),
+        ("none asked for proves nothing", Life { phase: Warming, asked: 0, existing: 0, ready: 0 }, Warming),
         ("all stopped", Life { phase: Draining, asked: 0, existing: 0, ready: 0 }, Inactive),
         (
             "instances of what is not warmed prove nothing",

@@ -48,6 +48,37 @@ fn what_is_no_split_is_refused() {
 }
 
 #[test]
+fn a_full_split_that_gains_a_revision_loses_the_one_with_the_least() {
+    let full: Vec<(String, u32)> =
+        (0..32).map(|index| (format!("web-{index}"), if index == 0 { 10_000 - 31 * 10 } else { 10 })).collect();
+    let mut full: Vec<(&str, u32)> = full.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+    full[7].1 = 5;
+    full[0].1 += 5;
+    let full = split(&full).unwrap();
+    for (name, gained) in
+        [("by a weight", full.with_weight("new", 100)), ("by a move", full.moved("web-0", "new", 100))]
+    {
+        assert_eq!((gained.entries().len(), gained.weight("new")), (32, 100), "{name}");
+        assert!(!gained.names("web-7") && gained.names("web-8"), "{name}");
+        assert_eq!(Split::new(gained.clone().into_entries()), Ok(gained), "{name}");
+    }
+}
+
+#[test]
+fn a_granularity_that_is_read_is_one_that_can_be_counted_with() {
+    for (name, written, slots) in [
+        ("nothing", "0", 1),
+        ("whole per cents", "100", 100),
+        ("more than there are basis points", "4294967295", 10_000),
+    ] {
+        let read: Granularity = serde_json::from_str(written).unwrap();
+        assert_eq!(read, Granularity::slots(slots), "{name}");
+        assert!(read.grain_bps() > 0 && read.nearest(5_000) <= 10_000 && read.floor(9_999) <= 9_999, "{name}");
+        assert_eq!(serde_json::to_string(&read).unwrap(), slots.to_string(), "{name}");
+    }
+}
+
+#[test]
 fn only_ready_revisions_of_the_same_app_get_traffic() {
     let known = |app: &str, phase| KnownRevision { app: app.to_owned(), phase };
     let revisions: BTreeMap<String, KnownRevision> = [

@@ -24,9 +24,19 @@ fn both_forms_say_the_same_on_standard_output() -> Result<()> {
     assert_eq!((&list["kind"], &list["apiVersion"]), (&"List".into(), &"v1".into()));
     assert_eq!(list["items"], Value::Array(documents.clone()));
     let names: Vec<&str> = documents.iter().filter_map(|document| document["metadata"]["name"].as_str()).collect();
-    for kind in ["changesets", "environments", "machines", "reviews"] {
-        assert!(names.contains(&format!("{kind}.setpoint.dev").as_str()), "{kind} in {names:?}");
-    }
+    let kinds = [
+        "apps.setpoint.dev",
+        "changesets.setpoint.dev",
+        "environments.setpoint.dev",
+        "gates.planspec.io",
+        "goals.planspec.io",
+        "machines.setpoint.dev",
+        "plans.planspec.io",
+        "reviews.setpoint.dev",
+        "revisions.setpoint.dev",
+        "trafficsplits.setpoint.dev",
+    ];
+    assert_eq!(names, kinds);
     Ok(())
 }
 

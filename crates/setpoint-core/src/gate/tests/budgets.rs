@@ -29,15 +29,20 @@ fn destroying(names: &[&str]) -> World {
     World::of(names.iter().map(|name| destroy(name)).collect()).reviews(vec![approve("alice", names)])
 }
 
-/// What was begun so long ago.
+/// What was begun so long ago, by a call named after the step.
 fn begun(step: &Step, seconds: i64) -> LedgerEntry {
     let all = Guardrails { max_added_cost_per_hour: Some(Price::ZERO), ..destroys(0) };
-    ledger_entry(step, &all, ago(seconds)).expect("the step counts")
+    ledger_entry(step, &step.id, &all, ago(seconds)).expect("the step counts")
 }
 
 impl World {
     fn ledger(self, ledger: Vec<LedgerEntry>) -> World {
         World { ledger, ..self }
+    }
+
+    /// The outcomes of these calls are not known.
+    fn under_way(self, intents: &[&str]) -> World {
+        World { under_way: intents.iter().map(|id| (*id).to_owned()).collect(), ..self }
     }
 
     fn has(self, instances: u32, gpus: u32, hourly_cost: &str) -> World {
@@ -59,6 +64,8 @@ impl World {
 fn no_more_is_destroyed_within_an_hour_than_allowed() {
     let benign = |name: &str| step(name, Action::Delete);
     let old = |name: &str, seconds: i64| begun(&destroy(name), seconds);
+    let call =
+        |name: &str, intent: &str, seconds: i64| LedgerEntry { intent: Some(intent.to_owned()), ..old(name, seconds) };
     let used_up = |until: &str| format!("b: waits: maxDestroysPerHour 1 is used up until {until}");
     let (at_half, at_full) = (used_up("2026-11-15T12:30:00Z"), used_up("2026-11-15T13:00:00Z"));
     assert_verdicts([
@@ -95,17 +102,45 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
             &[&used_up("2026-11-15T13:30:00Z")],
         ),
         (
-            "a step that was begun is counted once, and goes on",
-            destroying(&["b"]).limits(destroys(1)).ledger(vec![old("b", 60)]),
+            "a call that is tried again is counted once, and goes on",
+            destroying(&["b"]).limits(destroys(1)).ledger(vec![old("b", 60)]).under_way(&["b"]),
             &["b: may run"],
         ),
         (
+            "a step that was done counts again when it is to be done again",
+            destroying(&["b"]).limits(destroys(1)).ledger(vec![old("b", 1_800)]),
+            &[&at_half],
+        ),
+        (
+            "another call under way does not excuse it",
+            destroying(&["b"]).limits(destroys(1)).ledger(vec![old("b", 1_800)]).under_way(&["a"]),
+            &[&at_half],
+        ),
+        (
+            "a loop of two replacements uses an entry for each, not one for each of the two",
+            destroying(&["b"]).limits(destroys(4)).ledger(vec![
+                call("a", "1", 400),
+                call("b", "2", 300),
+                call("a", "3", 200),
+                call("b", "4", 100),
+            ]),
+            &["b: waits: maxDestroysPerHour 4 is used up until 2026-11-15T12:53:20Z"],
+        ),
+        (
+            "an entry that names no call counts for itself",
+            destroying(&["b"]).limits(destroys(2)).ledger(vec![
+                LedgerEntry { intent: None, ..old("x", 60) },
+                LedgerEntry { intent: None, ..old("x", 1_800) },
+            ]),
+            &["b: waits: maxDestroysPerHour 2 is used up until 2026-11-15T12:30:00Z"],
+        ),
+        (
             "and leaves no room for another",
-            destroying(&["a", "b"]).limits(destroys(1)).ledger(vec![old("a", 1_800)]),
+            destroying(&["a", "b"]).limits(destroys(1)).ledger(vec![old("a", 1_800)]).under_way(&["a"]),
             &["a: may run", &at_half],
         ),
         (
-            "a step that was begun twice is counted once, when it was last",
+            "a call that was begun twice is counted once, when it was last",
             destroying(&["b"]).limits(destroys(2)).ledger(vec![old("x", 60), old("x", 90)]),
             &["b: may run"],
         ),
@@ -155,8 +190,11 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
             &["a: may run", used_up],
         ),
         (
-            "a step that was begun is counted once",
-            World::of(vec![spend("b", "0.60")]).limits(added("1")).ledger(vec![begun(&spend("b", "0.60"), 60)]),
+            "a call that is tried again is counted once",
+            World::of(vec![spend("b", "0.60")])
+                .limits(added("1"))
+                .ledger(vec![begun(&spend("b", "0.60"), 60)])
+                .under_way(&["b"]),
             &["b: may run"],
         ),
         (
@@ -195,6 +233,12 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
         (
             "nor an update that is said to cost money",
             World::of(vec![Step { class: Class::Spend, ..unpriced(Action::Update) }]).limits(cost("5")),
+            &[not_known],
+        ),
+        (
+            "nor one that interrupts and is said to cost money",
+            World::of(vec![Step { class: Class::Disruptive, spends: true, ..unpriced(Action::Update) }])
+                .limits(cost("5")),
             &[not_known],
         ),
         (
@@ -348,8 +392,8 @@ fn a_full_ledger_forgets_nothing() {
             &["a: may run"],
         ),
         (
-            "one that is in it goes on",
-            World { steps: vec![spend("x0", "0.000001")], ..destroyed() }.ledger(ledger.clone()),
+            "one that is in it and under way goes on",
+            World { steps: vec![spend("x0", "0.000001")], ..destroyed() }.ledger(ledger.clone()).under_way(&["x0"]),
             &["x0: may run"],
         ),
         (

@@ -24,24 +24,29 @@ fn what_a_limit_counts_is_recorded() {
         ("what costs nothing", create("a"), all_limits(), false),
     ];
     for (name, step, limits, expected) in rows {
-        let entry = ledger_entry(&step, &limits, now());
+        let entry = ledger_entry(&step, "call", &limits, now());
         assert_eq!(entry.is_some(), expected, "{name}");
         assert!(entry.is_none_or(|entry| entry.time == now() && entry.digest == step.digest), "{name}");
     }
 }
 
 #[test]
-fn the_ledger_keeps_an_hour_and_one_entry_for_a_step() {
-    let entry = |name: &str, seconds: i64| ledger_entry(&destroy(name), &all_limits(), ago(seconds)).unwrap();
+fn the_ledger_keeps_an_hour_and_one_entry_for_a_call() {
+    let call = |name: &str, intent: &str, seconds: i64| {
+        ledger_entry(&destroy(name), intent, &all_limits(), ago(seconds)).unwrap()
+    };
+    let entry = |name: &str, seconds: i64| call(name, "1", seconds);
     let ledger = vec![entry("c", 10), entry("old", HOUR), entry("a", 1_800)];
     assert_eq!(prune(ledger.clone(), now()), [entry("a", 1_800), entry("c", 10)]);
-    assert_eq!(record(ledger, entry("a", 0)), [entry("c", 10), entry("a", 0)]);
+    assert_eq!(record(ledger.clone(), entry("a", 0)), [entry("c", 10), entry("a", 0)]);
+    let again = [entry("a", 1_800), entry("c", 10), call("a", "2", 0)];
+    assert_eq!(record(ledger, call("a", "2", 0)), again, "the same step by another call counts again");
 }
 
 #[test]
 fn no_more_traffic_is_moved_within_an_hour_than_allowed() {
     let app = target("app");
-    let moved = |digest: &'static str, moved_bps: u32| TrafficMove { target: &app, digest, moved_bps };
+    let moved = |digest: &'static str, moved_bps: u32| TrafficMove { target: &app, digest, intent: "1", moved_bps };
     let limit = |limit: u32| Guardrails { max_moved_bps_per_hour: Some(limit), ..Guardrails::default() };
     let before = moved("x", 6_000).ledger_entry(&limit(1), ago(1_800)).unwrap();
     let rows = [
@@ -59,7 +64,13 @@ fn no_more_traffic_is_moved_within_an_hour_than_allowed() {
             Some(4_000),
             "refused: this step alone is more than maxMovedBpsPerHour 4000 allows",
         ),
-        ("a move that was begun", moved("x", 6_000), Some(6_000), "may run"),
+        ("a move that is tried again", moved("x", 6_000), Some(6_000), "may run"),
+        (
+            "a split that is set once more, as two that alternate do",
+            TrafficMove { intent: "2", ..moved("x", 6_000) },
+            Some(6_000),
+            "waits: maxMovedBpsPerHour 6000 is used up until 2026-11-15T12:30:00Z",
+        ),
         ("nothing is moved", moved("a", 0), Some(0), "may run"),
     ];
     for (name, traffic, max, expected) in rows {

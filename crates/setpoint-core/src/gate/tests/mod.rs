@@ -55,6 +55,7 @@ fn step(name: &str, action: Action) -> Step {
         interrupts: false,
         create_first: false,
         hourly_cost_delta: Some(Price::ZERO),
+        spends: false,
         depends_on: Vec::new(),
         old_spec_digest: None,
         new_spec_digest: None,
@@ -173,6 +174,7 @@ struct World {
     evidence: Vec<Given>,
     used_nonces: BTreeSet<(String, String)>,
     ledger: Vec<LedgerEntry>,
+    under_way: BTreeSet<String>,
     usage: Usage,
     gpus: BTreeMap<Target, Gpus>,
 }
@@ -187,6 +189,7 @@ impl World {
             evidence: Vec::new(),
             used_nonces: BTreeSet::new(),
             ledger: Vec::new(),
+            under_way: BTreeSet::new(),
             usage: Usage { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) },
             gpus: BTreeMap::new(),
         }
@@ -214,6 +217,7 @@ impl World {
             evidence: &evidence,
             used_nonces: &self.used_nonces,
             ledger: &self.ledger,
+            under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
             requested_by: "carol",

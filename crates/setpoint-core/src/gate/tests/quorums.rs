@@ -21,6 +21,13 @@ fn steps_run_once_enough_people_approved() {
             &["web: may run"],
         ),
         ("without a policy, money needs nobody", World::of(vec![spend("web", "1")]), &["web: may run"]),
+        (
+            "what destroys at a price nobody knows still asks who decides on money",
+            World::of(vec![Step { spends: true, hourly_cost_delta: None, ..destroy("web") }])
+                .reviews(vec![approve("alice", &["web"])])
+                .rules(vec![rule(Class::Spend, 2)]),
+            &["web: waits: Spend: 1 of 2 approvals (alice until 2026-11-16T11:59:00Z)"],
+        ),
         ("without a policy, what destroys needs one approval", web(vec![]), &[LACKS_ONE]),
         ("and runs with it", web(vec![approve("alice", &["web"])]), &["web: may run"]),
         (

@@ -4,7 +4,7 @@ use setpoint_api::app::RolloutVerb::{self, Abort, Pause, Promote, Resume, Retry,
 use setpoint_api::app::{Analysis, InconclusivePolicy, PauseReason, Preview, RolloutPhase, RolloutStep, Strategy};
 use setpoint_api::revision::RevisionPhase;
 use setpoint_core::rollout::{Stock, WaitsOn};
-use setpoint_core::split::Split;
+use setpoint_core::split::{Granularity, Split};
 
 use super::world::{Fate, Nature, World};
 
@@ -142,11 +142,19 @@ fn rollouts_from_beginning_to_end() {
             ],
         ),
         (
-            "no replicas at all",
-            Strategy::default(),
-            0,
+            "an analysis judges what was counted since the split, also before the pause ahead of it",
+            canary(vec![weight(1_000), pause(Some(40)), measured(InconclusivePolicy::Wait)]),
+            2,
             Nature::Good,
-            &["stage web-2", "warm web-2 with 0", "split web-1 0, web-2 10000", "split web-2 10000", "drain web-1"],
+            &[
+                "stage web-2",
+                "warm web-2 with 1",
+                "split web-1 9000, web-2 1000",
+                "scale web-2 to 2",
+                "split web-1 0, web-2 10000",
+                "split web-2 10000",
+                "drain web-1",
+            ],
         ),
     ];
     for (name, strategy, replicas, nature, expected) in rows {
@@ -155,6 +163,38 @@ fn rollouts_from_beginning_to_end() {
         world.settle();
         assert_eq!(done(&world), expected, "{name}");
     }
+}
+
+#[test]
+fn a_revision_of_which_nothing_is_asked_waits_to_be_proven() {
+    let mut world = World::serving(Strategy { progress_deadline_seconds: 60, ..Strategy::default() }, 2);
+    world.replicas = 0;
+    world.deploy("web-2", Nature::Good);
+    for _ in 0..20 {
+        world.reconcile(Fate::default);
+        world.tick();
+    }
+    let decision = world.decide();
+    assert_eq!(decision.reason, "no replicas are asked for: web-2 takes over once there are some to prove it");
+    assert_eq!((world.state.phase, world.served_by().as_str()), (RolloutPhase::Progressing, "web-1 10000"));
+    world.replicas = 2;
+    world.settle();
+    assert_eq!((world.state.phase, world.served_by().as_str()), (RolloutPhase::Complete, "web-2 10000"));
+}
+
+#[test]
+fn a_slot_larger_than_what_can_be_spared_is_said() {
+    let mut world = World::serving(Strategy { surge: Some(1), ..Strategy::default() }, 4);
+    world.granularity = Granularity::slots(2);
+    world.deploy("web-2", Nature::Good);
+    for _ in 0..6 {
+        world.reconcile(Fate::default);
+        world.tick();
+    }
+    let reason = world.decide().reason;
+    let expected = "no ready instance can be spared for web-2: the least that can be moved is 5000 basis points, which 2 \
+                    instances bear, and surge and maxUnavailable allow 1";
+    assert_eq!(reason, expected);
 }
 
 #[test]

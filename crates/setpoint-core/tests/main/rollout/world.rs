@@ -54,6 +54,8 @@ pub(super) struct World {
     pub(super) revisions: BTreeMap<String, RevisionFacts>,
     pub(super) natures: BTreeMap<String, Nature>,
     pub(super) split: Option<Split>,
+    /// The split that the proxy measures, and since when.
+    measured: Option<(Split, Timestamp)>,
     pub(super) stock: Stock,
     pub(super) history_limit: u32,
     /// Everything that was done, as text.
@@ -73,6 +75,7 @@ impl World {
             revisions: BTreeMap::new(),
             natures: BTreeMap::new(),
             split: None,
+            measured: None,
             stock: Stock::Unchecked,
             history_limit: 10,
             log: Vec::new(),
@@ -128,14 +131,28 @@ impl World {
             template_revision: &self.template,
             revisions: &self.revisions,
             split: self.split.as_ref(),
+            measured_since: self.measured_since(),
             samples: &samples,
             stock: &self.stock,
             granularity: self.granularity,
         })
     }
 
+    /// Since when the split that stands is measured: from the moment the proxy took it over, as its status says.
+    fn measured_since(&self) -> Option<Timestamp> {
+        let (split, since) = self.measured.as_ref()?;
+        (self.split.as_ref() == Some(split)).then_some(*since)
+    }
+
+    /// The proxy takes over the split that stands, and counts anew.
+    fn measure(&mut self) {
+        if self.measured_since().is_none() {
+            self.measured = self.split.clone().map(|split| (split, self.now));
+        }
+    }
+
     fn sample(&self, name: &str) -> Option<Sample> {
-        let since = self.state.since?;
+        let since = self.measured_since()?;
         let failures = match self.natures.get(name)? {
             Nature::Good | Nature::Fails | Nature::Hangs => 0,
             Nature::Errs => 500,
@@ -204,6 +221,7 @@ impl World {
                 let known = self.revisions.iter().map(|(name, revision)| (name.clone(), known(revision))).collect();
                 assert_eq!(split.check("web", &known), Ok(()), "{:#?}", self.log);
                 self.split = Some(split.clone());
+                self.measure();
             }
             Action::Drain { revision } => {
                 self.happen(revision, Event::Drain);
@@ -243,6 +261,7 @@ impl World {
     /// Time passes, and instances start and stop.
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(10);
+        self.measure();
         let names: Vec<String> = self.revisions.keys().cloned().collect();
         for name in names {
             let nature = self.natures[&name];
