@@ -46,6 +46,11 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
     }
 }
 
+/// Whether a step costs money, or may, as far as is known.
+pub fn spends(stake: &Stake<'_>) -> bool {
+    spend(stake).is_some()
+}
+
 /// What would be lost with the guest. What is not known counts as lost.
 fn loss(guest: Option<&Guest>) -> Option<String> {
     let Some(guest) = guest else { return Some("what would be lost is not known".to_owned()) };

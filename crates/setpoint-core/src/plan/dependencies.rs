@@ -85,7 +85,7 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
                 for dependent in dependents.get(&desired.target).into_iter().flatten() {
                     match places.get(&dependent.target) {
                         _ if dependent.deletion.is_none() => {
-                            node.blocked = Some(format!("{} still depends on it", shown(&dependent.target)));
+                            node.blocked = Some(format!("{} still depends on it", dependent.target));
                         }
                         Some(place) => node.after.push(*place),
                         None => {}
@@ -98,11 +98,11 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
                 for dependency in dependencies {
                     match existing.get(dependency) {
                         Some(other) if other.deletion.is_some() => {
-                            node.blocked = Some(format!("depends on {}, which is being deleted", shown(dependency)));
+                            node.blocked = Some(format!("depends on {}, which is being deleted", dependency));
                         }
                         Some(_) => node.after.extend(places.get(dependency)),
                         None => {
-                            node.blocked = Some(format!("depends on {}, which does not exist", shown(dependency)));
+                            node.blocked = Some(format!("depends on {}, which does not exist", dependency));
                         }
                     }
                 }
@@ -164,11 +164,11 @@ fn refuse_cycles(nodes: &mut [Node<'_>], left: &[usize]) {
 
 fn refuse_cycle(nodes: &mut [Node<'_>], cycle: &[usize]) {
     let names = |members: &[usize]| -> String {
-        members.iter().map(|at| format!("{} -> ", shown(&nodes[*at].desired.target))).collect()
+        members.iter().map(|at| format!("{} -> ", nodes[*at].desired.target)).collect()
     };
     let (told, untold) = cycle.split_at(cycle.len().min(CYCLE_TOLD));
     let untold = if untold.is_empty() { String::new() } else { format!("… ({} more) -> ", untold.len()) };
-    let message = format!("depends on itself: {}{untold}{}", names(told), shown(&nodes[cycle[0]].desired.target));
+    let message = format!("depends on itself: {}{untold}{}", names(told), nodes[cycle[0]].desired.target);
     for at in cycle {
         let target = nodes[*at].desired.target.clone();
         let refusal = Refusal { target, field: "spec.dependsOn".to_owned(), message: message.clone() };
@@ -186,7 +186,7 @@ fn settle(nodes: &mut [Node<'_>], at: usize) {
         .find(|before| !before.outcome.waiting.is_empty() || !before.outcome.refused.is_empty());
     let blocked = nodes[at].blocked.clone().or_else(|| {
         let stuck = stuck?;
-        let name = shown(&stuck.desired.target);
+        let name = &stuck.desired.target;
         let fate = if stuck.outcome.refused.is_empty() { "waits" } else { "is refused" };
         Some(if is_removed {
             format!("{name} still depends on it")
@@ -219,8 +219,4 @@ fn hold(node: &mut Node<'_>, message: String) {
         };
         node.outcome.waiting.push(waiting);
     }
-}
-
-fn shown(target: &Target) -> String {
-    format!("{}/{}", target.namespace, target.name)
 }

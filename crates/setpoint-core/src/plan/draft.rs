@@ -6,7 +6,7 @@ use setpoint_api::step::{Action, Origin, Step, Target};
 
 use super::Input;
 use super::text::verb;
-use crate::classify::{Stake, classify};
+use crate::classify::{Stake, classify, spends};
 use crate::desired::Desired;
 use crate::diff::Change;
 use crate::observation::Guest;
@@ -38,14 +38,15 @@ impl<'a> Draft<'a> {
 
     pub(super) fn into_step(self, input: &Input<'_>, target: &Target, desired: Option<&Desired>) -> Step {
         let data_lost = self.changes.iter().find(|change| change.loses_data()).map(Change::path);
-        let (class, class_reason) = classify(&Stake {
+        let stake = Stake {
             action: self.action,
             guest: self.guest,
             data_lost: data_lost.as_deref(),
             interrupts: self.interrupts,
             hourly_cost_delta: self.hourly_cost_delta,
             bills: input.capabilities.bills,
-        });
+        };
+        let ((class, class_reason), spends) = (classify(&stake), spends(&stake));
         let removes = matches!(self.action, Action::Delete | Action::Release);
         let new_spec_digest = desired.filter(|_| !removes).map(|desired| desired.spec_digest(input.key));
         let mark = self.guest.and_then(|guest| guest.mark.as_ref());
@@ -71,6 +72,7 @@ impl<'a> Draft<'a> {
             "classReason": class_reason,
             "createFirst": self.create_first,
             "hourlyCostDelta": self.hourly_cost_delta,
+            "spends": spends,
             "interrupts": self.interrupts,
         }));
         Step {
@@ -86,7 +88,7 @@ impl<'a> Draft<'a> {
             interrupts: self.interrupts,
             create_first: self.create_first,
             hourly_cost_delta: self.hourly_cost_delta,
-            spends: false,
+            spends,
             depends_on: Vec::new(),
             old_spec_digest: recorded.or(marked).map(str::to_owned),
             new_spec_digest,

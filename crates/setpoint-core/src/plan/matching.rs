@@ -56,12 +56,7 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
             all
         });
         if let Some(rival) = first_two.iter().find(|rival| ***rival != desired.target) {
-            let message = format!(
-                "guest {} is also claimed by {}/{}; only one of them can have it",
-                Printable(id),
-                rival.namespace,
-                rival.name
-            );
+            let message = format!("guest {} is also claimed by {rival}; only one of them can have it", Printable(id),);
             *found = refused(desired, "spec.providerId", message);
         }
     }

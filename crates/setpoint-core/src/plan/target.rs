@@ -63,9 +63,9 @@ pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>, owner_fa
     let action = if is_retained { Action::Release } else { Action::Delete };
     let reason = match surplus.of.map(|owner| &owner.target) {
         Some(owner) if is_retained => {
-            format!("{}/{} is being deleted and its guests stay", owner.namespace, owner.name)
+            format!("{owner} is being deleted and its guests stay")
         }
-        Some(owner) => format!("{}/{} has another guest", owner.namespace, owner.name),
+        Some(owner) => format!("{owner} has another guest"),
         None => "carries our mark, but nothing desires it".to_owned(),
     };
     if let Some((on, why)) = surplus_obstacle(input, surplus, action, owner_fate) {

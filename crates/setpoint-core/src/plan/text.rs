@@ -48,7 +48,7 @@ impl fmt::Display for ChangeSet {
             "Waiting",
             self.waiting.iter().map(|waiting| {
                 let action = waiting.action.map(|action| format!("{}: ", verb(action))).unwrap_or_default();
-                (name(&waiting.target), format!("{action}{}", waiting.message))
+                (waiting.target.to_string(), format!("{action}{}", waiting.message))
             }),
         )?;
         section(
@@ -56,7 +56,7 @@ impl fmt::Display for ChangeSet {
             "Refused",
             self.refused
                 .iter()
-                .map(|refusal| (name(&refusal.target), format!("{}: {}", refusal.field, refusal.message))),
+                .map(|refusal| (refusal.target.to_string(), format!("{}: {}", refusal.field, refusal.message))),
         )?;
         match self.hourly_cost_delta() {
             Some(delta) if delta != Price::ZERO => writeln!(f, "\nCost: {}", signed(delta)),
@@ -127,15 +127,7 @@ fn title(step: &Step) -> String {
         Some(id) if !step.target.namespace.is_empty() => format!(" (guest {id})"),
         _ => String::new(),
     };
-    format!("{sign} {:<7} {}{guest}", verb(step.action), name(&step.target))
-}
-
-fn name(target: &Target) -> String {
-    if target.namespace.is_empty() {
-        format!("{} {}", target.kind.to_lowercase(), target.name)
-    } else {
-        format!("{}/{}", target.namespace, target.name)
-    }
+    format!("{sign} {:<7} {}{guest}", verb(step.action), step.target)
 }
 
 pub(super) fn verb(action: Action) -> &'static str {
