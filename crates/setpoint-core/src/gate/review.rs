@@ -176,7 +176,10 @@ impl<'a> Bench<'a> {
         if created_at < self.input.opened_at {
             return Some(Discount::BeforeGate);
         }
-        (created_at > later(self.input.now, CLOCK_SKEW_S)).then_some(Discount::FutureDated { created_at })
+        // A rejection counts whatever the clocks say: what it could do wrong is to let something wait.
+        let approves = evidence.review.spec.decision == review::Decision::Approve;
+        let is_future = approves && created_at > later(self.input.now, CLOCK_SKEW_S);
+        is_future.then_some(Discount::FutureDated { created_at })
     }
 
     /// Why this reviewer may not decide on a class of steps, with this signature.
@@ -188,7 +191,9 @@ impl<'a> Bench<'a> {
     ) -> Option<Discount> {
         let spec = &evidence.review.spec;
         let approves = spec.decision == review::Decision::Approve;
-        if approves && !requirement.requester_may_approve && spec.reviewer == self.input.requested_by {
+        // Where nobody knows who asked, anybody may have.
+        let may_be_requester = self.input.requested_by.is_empty() || spec.reviewer == self.input.requested_by;
+        if approves && !requirement.requester_may_approve && may_be_requester {
             return Some(Discount::Requester);
         }
         let material = match evidence.signature {

@@ -72,6 +72,12 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             vec![yes().at(ahead(CLOCK_SKEW_S + 1))],
             Some(Discount::FutureDated { created_at: ahead(CLOCK_SKEW_S + 1) }),
         ),
+        (
+            "a rejection counts though our clock is behind",
+            false,
+            vec![reject("alice", &["web"]).at(ahead(CLOCK_SKEW_S + 1))],
+            None,
+        ),
         ("the step changed since", false, vec![approve("alice", &["old"])], Some(Discount::Stale)),
         ("one of several steps changed since", false, vec![approve("alice", &["old", "web"])], None),
         ("a step that is named twice is named once", false, vec![approve("alice", &["web", "web"])], None),
