@@ -25,7 +25,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
     let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
     let later_yes = || yes().named("later").at(ago(30));
     let roles = || BTreeSet::from(["owner".to_owned()]);
-    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 39] = [
+    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 40] = [
         ("an approval counts", false, vec![yes()], None),
         ("a rejection counts", false, vec![reject("alice", &["web"])], None),
         (
