@@ -116,6 +116,11 @@ impl World {
         self.split.as_ref().is_none_or(|split| self.promise().kept(split, ready))
     }
 
+    /// Somebody took away what was there: nothing can be worse than that.
+    fn split_is_lost(&self) -> bool {
+        self.split.is_none() && self.state.from.is_some()
+    }
+
     pub(super) fn decide(&self) -> Decision {
         let samples = self.revisions.keys().filter_map(|name| Some((name.clone(), self.sample(name)?))).collect();
         decide(&Facts {
@@ -189,9 +194,9 @@ impl World {
         self.log.push(format!("[{}] {}", self.state.phase, decision.reason));
     }
 
-    fn apply(&mut self, action: &Action) {
+    pub(super) fn apply(&mut self, action: &Action) {
         self.log.push(action.to_string());
-        let kept = self.promise_kept();
+        let kept = self.promise_kept() && !self.split_is_lost();
         match action {
             Action::Stage { revision } => self.happen(revision, Event::Stage),
             Action::Warm { revision, replicas } => {
