@@ -118,7 +118,7 @@ impl World {
 
     /// Somebody took away what was there: nothing can be worse than that.
     fn split_is_lost(&self) -> bool {
-        self.split.is_none() && self.state.from.is_some()
+        self.split.is_none() && (self.state.from.is_some() || self.state.phase != RolloutPhase::Progressing)
     }
 
     pub(super) fn decide(&self) -> Decision {
