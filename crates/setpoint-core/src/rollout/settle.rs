@@ -63,12 +63,13 @@ pub(super) fn restored(facts: &Facts<'_>) -> Option<Split> {
     let anyone = lost.routed().any(serves);
     let gone = lost.routed().filter(|entry| if anyone { !serves(entry) } else { !there(entry) });
     let gone: Vec<String> = gone.map(|entry| entry.revision.clone()).collect();
-    let split = gone.iter().try_fold(lost, |split, name| split.without(name))?;
-    let target = facts.state.target.as_deref().filter(|target| split.weight(target) < ALL_BPS);
-    let (promise, ready) = (facts.promise(), target.map_or(0, |target| facts.ready(target)));
-    let too_much = target.filter(|target| split.weight(target) > promise.forgiven(ready));
-    let borne = |target: &str| split.with_weight(target, promise.bearable(ready)).rounded(facts.granularity);
-    Some(too_much.map_or_else(|| split.clone(), borne))
+    let split = gone.iter().try_fold(lost.clone(), |split, name| split.without(name))?;
+    let target = facts.state.target.as_deref().unwrap_or_default();
+    let (promise, ready) = (facts.promise(), facts.ready(target));
+    let too_much = split.weight(target) < ALL_BPS && split.weight(target) > promise.forgiven(ready);
+    let borne = if too_much { split.with_weight(target, promise.bearable(ready)) } else { split };
+    // What was asked for can be applied as it is; only what differs from it is rounded.
+    Some(if borne == lost { lost } else { borne.rounded(facts.granularity) })
 }
 
 /// Everyone has the instances its weight asks for; if there is no room, those without traffic make some.

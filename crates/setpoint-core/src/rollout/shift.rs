@@ -184,7 +184,10 @@ fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift
         }
     }
     let lack = course.replicas.saturating_sub(to.asked);
-    let with_a_grain = || given(facts, name, course.weight_bps.min(facts.promise().forgiven(to.ready)), false);
+    let with_a_grain = || {
+        let weight = course.weight_bps.min(facts.promise().forgiven(to.ready));
+        given(facts, name, weight, false).filter(|_| weight > 0)
+    };
     yielded(facts, name, lack).or_else(|| handed_over(facts, course)).or_else(with_a_grain).unwrap_or_else(|| {
         Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {}", facts.promise()))
     })

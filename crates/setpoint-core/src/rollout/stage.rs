@@ -146,7 +146,10 @@ fn failure(facts: &Facts<'_>, target: &str) -> Option<Decision> {
     if phase == RevisionPhase::Failed && was_staged {
         return Some(abort(facts, &format!("{target} failed to become ready")));
     }
-    let guard = facts.strategy.guard.as_ref().filter(|_| (1..ALL_BPS).contains(&facts.weight(target)))?;
+    // A machine that exists once has all traffic or none, also while the stages ask for less.
+    let serves_a_part = (1..ALL_BPS).contains(&facts.weight(target));
+    let is_tried = serves_a_part || (facts.weight(target) == ALL_BPS && state.stage < last(facts));
+    let guard = facts.strategy.guard.as_ref().filter(|_| is_tried)?;
     match verdict(facts, target, guard, jiff::Timestamp::MIN) {
         Verdict::Fail(reason) => Some(abort(facts, &format!("{target} is given up: {reason}"))),
         Verdict::Pass | Verdict::Inconclusive(_) | Verdict::Pending { .. } => None,

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use setpoint_api::app::RolloutVerb::{self, Abort, Promote, Resume, Retry, Skip, Undo};
-use setpoint_api::app::{Pause, Preview, Progress, RolloutPhase, RolloutState, RolloutStep, Strategy};
+use setpoint_api::app::{Analysis, Pause, Preview, Progress, RolloutPhase, RolloutState, RolloutStep, Strategy};
 use setpoint_api::revision::RevisionPhase;
 use setpoint_core::rollout::{Action, RevisionFacts, WaitsOn};
 use setpoint_core::split::{Granularity, Split};
@@ -258,6 +258,15 @@ fn a_machine_that_exists_once_is_not_given_up_for_a_preview_or_a_share() {
         assert!(anyone_serves(&world), "{name}: {}", world.decide());
         assert_eq!(world.served_by(), serving, "{name}: {:#?}", world.log);
     }
+}
+
+#[test]
+fn a_machine_that_exists_once_is_guarded_while_it_has_everything() {
+    let guard = Some(Analysis { min_success_bps: Some(9_900), ..Analysis::default() });
+    let mut world = World::serving(Strategy { surge: Some(0), max_unavailable: 1, guard, ..half() }, 1);
+    world.deploy("web-2", Nature::Errs);
+    world.settle();
+    assert_eq!((world.state.phase, world.served_by().as_str()), (RolloutPhase::Aborted, "web-1 10000"));
 }
 
 #[test]

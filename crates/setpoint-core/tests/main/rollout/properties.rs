@@ -61,9 +61,9 @@ fn granularities() -> impl Generator<Value = Granularity> {
     prop_oneof![Just(Granularity::EXACT), Just(Granularity::PERCENT)]
 }
 
-/// Also those that divide coarsely, or do not divide 10 000.
+/// Also those that divide coarsely, or do not divide 10 000. One that cannot divide at all is told of, and may not get on.
 fn odd_granularities() -> impl Generator<Value = Granularity> {
-    prop_oneof![granularities(), prop::sample::select(vec![1, 2, 3, 7, 333, 6_667, 9_999]).prop_map(Granularity::slots)]
+    prop_oneof![granularities(), prop::sample::select(vec![2, 3, 7, 333, 6_667, 9_999]).prop_map(Granularity::slots)]
 }
 
 fn fates() -> impl Generator<Value = Vec<Fate>> {
