@@ -100,6 +100,10 @@ pub(super) fn retreat(facts: &Facts<'_>) -> Decision {
     if let Some(decision) = progress(facts, from) {
         return decision;
     }
+    let given_up = facts.state.target.as_deref().is_some_and(|target| facts.weight(target) == 0);
+    if is_late(facts) && given_up && facts.split.is_some() {
+        return aborted(facts, format!("{why}; {from} could not take over, and who served goes on"));
+    }
     let deadline = facts.strategy.progress_deadline_seconds;
     let why_now = if is_late(facts) {
         let out = "a new template, an undo or a retry gets out of it";
