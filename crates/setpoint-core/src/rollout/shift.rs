@@ -212,7 +212,7 @@ fn handed_over(facts: &Facts<'_>, course: Course<'_>) -> Option<Shift> {
         let spared = |name: &str| facts.ready(name) - u32::from(name == giver.revision);
         let enough = next != *split && promise.kept(&next, spared);
         let reason = format!("{} hands over to make room for {}", giver.revision, course.to);
-        enough.then(|| Shift::Ask(next, reason))
+        enough.then_some(Shift::Ask(next, reason))
     })
 }
 
