@@ -101,7 +101,8 @@ fn route(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Option<Sh
     let all_ready = to.ready >= to.asked;
     let Some(split) = facts.split else {
         let first = || Shift::Ask(Split::all_to(course.to), format!("{} is the first to serve", course.to));
-        return all_ready.then(first);
+        let can_serve = all_ready && (to.ready > 0 || facts.replicas == 0);
+        return can_serve.then(first);
     };
     if !(all_ready || course.pace == Pace::Eager) {
         return None;

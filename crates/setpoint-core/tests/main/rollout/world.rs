@@ -116,11 +116,6 @@ impl World {
         self.split.as_ref().is_none_or(|split| self.promise().kept(split, ready))
     }
 
-    /// Somebody took away what was there: nothing can be worse than that.
-    fn split_is_lost(&self) -> bool {
-        self.split.is_none() && (self.state.from.is_some() || self.state.phase != RolloutPhase::Progressing)
-    }
-
     pub(super) fn decide(&self) -> Decision {
         let samples = self.revisions.keys().filter_map(|name| Some((name.clone(), self.sample(name)?))).collect();
         decide(&Facts {
@@ -196,7 +191,8 @@ impl World {
 
     pub(super) fn apply(&mut self, action: &Action) {
         self.log.push(action.to_string());
-        let kept = self.promise_kept() && !self.split_is_lost();
+        // Where nobody serves, nothing can be worse.
+        let kept = self.split.is_some() && self.promise_kept();
         match action {
             Action::Stage { revision } => self.happen(revision, Event::Stage),
             Action::Warm { revision, replicas } => {
