@@ -62,6 +62,8 @@ pub enum LifecycleError {
     HasTraffic { revision: String, weight_bps: u32 },
     #[error("{revision} is {phase} and cannot be archived: drain it first")]
     StillRuns { revision: String, phase: RevisionPhase },
+    #[error("{revision} failed and {instances} of its instances are still to stop: it can be archived when they have")]
+    StillStops { revision: String, instances: u32 },
     #[error("{revision} stands in the split `{split}` and cannot be archived: remove it from the split first")]
     InSplit { revision: String, split: String },
 }
@@ -137,7 +139,8 @@ fn archive(name: &str, life: &Life, splits: &[Split]) -> Result<RevisionPhase, L
     match life.phase {
         Inactive | Archived => Ok(Archived),
         Failed if life.existing == 0 => Ok(Archived),
-        Failed | Staged | Warming | Ready | Draining => Err(LifecycleError::StillRuns { revision, phase: life.phase }),
+        Failed => Err(LifecycleError::StillStops { revision, instances: life.existing }),
+        Staged | Warming | Ready | Draining => Err(LifecycleError::StillRuns { revision, phase: life.phase }),
     }
 }
 

@@ -10,6 +10,8 @@ use crate::conditions;
 
 /// How many candidates a status lists: an object has bounds, and so has a reader's patience.
 const CANDIDATES_MAX: usize = 50;
+/// How many circles a message tells of.
+const CIRCLES_SHOWN: usize = 5;
 const PLAN_RESOLVED: &str = "PlanResolved";
 const SUPERSESSION_SOUND: &str = "SupersessionSound";
 
@@ -77,8 +79,13 @@ fn supersession_sound(resolution: &Resolution, generation: Option<i64>) -> Condi
         let message = "no plans supersede each other in a circle".to_owned();
         return condition(SUPERSESSION_SOUND, ConditionStatus::True, "NoCycle", message, generation);
     }
-    let sentences: Vec<String> = resolution.cycles.iter().map(|cycle| cycle_sentence(cycle)).collect();
-    condition(SUPERSESSION_SOUND, ConditionStatus::False, "CyclicSupersession", sentences.join("; "), generation)
+    let shown = resolution.cycles.iter().take(CIRCLES_SHOWN);
+    let sentences: Vec<String> = shown.map(|cycle| cycle_sentence(cycle)).collect();
+    let message = match resolution.cycles.len() - sentences.len() {
+        0 => sentences.join("; "),
+        more => format!("{}; {more} more circles", sentences.join("; ")),
+    };
+    condition(SUPERSESSION_SOUND, ConditionStatus::False, "CyclicSupersession", message, generation)
 }
 
 fn condition(

@@ -157,12 +157,17 @@ fn members(plans: &[Considered<'_>], component: &[usize], circular: BTreeSet<usi
     cycles
 }
 
+/// How many plans of a circle are named. A person who knows some finds the others, and a message has an end.
+const NAMES_SHOWN: usize = 10;
+
 pub(super) fn cycle_sentence(cycle: &[PlanName]) -> String {
     match cycle {
         [plan] => format!("{plan} supersedes itself, which is not obeyed"),
         plans => {
-            let names: Vec<String> = plans.iter().map(ToString::to_string).collect();
-            format!("{} supersede each other, which is not obeyed", names.join(", "))
+            let names: Vec<String> = plans.iter().take(NAMES_SHOWN).map(ToString::to_string).collect();
+            let more = plans.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more} supersede each other, which is not obeyed", names.join(", "))
         }
     }
 }

@@ -56,8 +56,12 @@ impl Promise {
         part(self.owed(), weight_bps.saturating_sub(self.granularity.grain_bps())).max(self.owed().min(1))
     }
 
-    /// The largest weight that so many ready instances can bear.
+    /// The largest weight that so many ready instances can bear. None bear nothing, even where none are owed, unless none
+    /// are wanted.
     pub fn bearable(&self, ready: u32) -> u32 {
+        if ready == 0 && self.replicas > 0 {
+            return 0;
+        }
         let owed = u64::from(self.owed());
         let bearable = (u64::from(ready) * u64::from(ALL_BPS)).checked_div(owed).unwrap_or(ALL_BPS.into());
         self.granularity.floor(u32::try_from(bearable).unwrap_or(ALL_BPS))
@@ -66,7 +70,7 @@ impl Promise {
     /// The largest weight whose need is met by so many ready instances, the forgiven grain included.
     pub fn forgiven(&self, ready: u32) -> u32 {
         let grain = if ready > 0 { self.granularity.grain_bps() } else { 0 };
-        self.bearable(ready).saturating_add(grain).min(ALL_BPS)
+        self.granularity.floor(self.bearable(ready).saturating_add(grain))
     }
 
     /// Why a rollout cannot move, where a slot of traffic is more than can be moved at once.

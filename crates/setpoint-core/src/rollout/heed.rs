@@ -4,7 +4,8 @@ use setpoint_api::app::{AskedSplit, PauseReason, Pin, RolloutPhase, RolloutReque
 use setpoint_api::revision::RevisionPhase;
 use setpoint_api::traffic_split::ALL_BPS;
 
-use super::{Facts, stage};
+use super::{Facts, settle, stage};
+use crate::split::Split;
 
 /// The state that follows from what happened outside; `None` if nothing did.
 pub(super) fn heed(facts: &Facts<'_>) -> Option<RolloutState> {
@@ -45,11 +46,11 @@ fn answer(facts: &Facts<'_>, request: &RolloutRequest) -> Result<RolloutState, S
             Ok(at_stage(facts.state.stage, "resumed by a person"))
         }
         RolloutVerb::Resume if stage::waits_for_a_person(facts) => {
-            Ok(at_stage(facts.state.stage + 1, "resumed by a person"))
+            Ok(at_stage(facts.state.stage.saturating_add(1), "resumed by a person"))
         }
         RolloutVerb::Resume => Err("nothing is paused".to_owned()),
         RolloutVerb::Skip if phase == RolloutPhase::Progressing => {
-            Ok(at_stage((facts.state.stage + 1).min(stage::last(facts)), "a step was skipped by a person"))
+            Ok(at_stage(facts.state.stage.saturating_add(1).min(stage::last(facts)), "a step was skipped by a person"))
         }
         RolloutVerb::Promote if phase == RolloutPhase::Progressing => {
             Ok(at_stage(stage::last(facts), "promoted by a person"))
@@ -59,7 +60,7 @@ fn answer(facts: &Facts<'_>, request: &RolloutRequest) -> Result<RolloutState, S
             Err("no rollout is going on".to_owned())
         }
         RolloutVerb::Undo => undo(facts, request),
-        RolloutVerb::Retry if phase == RolloutPhase::Aborted => {
+        RolloutVerb::Retry if matches!(phase, RolloutPhase::Aborting | RolloutPhase::Aborted) => {
             let unpinned = RolloutState { pinned: None, ..facts.state.clone() };
             Ok(begun(facts, &unpinned, facts.template_revision))
         }
@@ -77,8 +78,11 @@ fn undo(facts: &Facts<'_>, request: &RolloutRequest) -> Result<RolloutState, Str
         Some(_) => {}
     }
     let message = Some(format!("a person went back to {revision}"));
-    let pinned = Some(Pin { revision, instead_of: facts.template_revision.to_owned() });
-    Ok(RolloutState { pinned, paused: None, asked: standing(facts), message, ..facts.state.clone() })
+    let pinned = Some(Pin { revision: revision.clone(), instead_of: facts.template_revision.to_owned() });
+    let state = RolloutState { pinned, paused: None, asked: standing(facts), message, ..facts.state.clone() };
+    // An abort is left at once: it may be the one that cannot end, and its target the one that still works.
+    let given_up = matches!(state.phase, RolloutPhase::Aborting | RolloutPhase::Aborted);
+    Ok(if given_up { begun(facts, &state, &revision) } else { state })
 }
 
 /// What was asked for is there: from now on any other split is a person's, also the one before.
@@ -101,13 +105,14 @@ fn split_by_hand(facts: &Facts<'_>) -> Option<RolloutState> {
 }
 
 /// The App has another template, or an undo names another revision. What was under way and has traffic is abandoned by
-/// going back first; a pause is a person's, and is not ended by a template.
+/// going back first, unless that does not get on either; a pause is a person's, and is not ended by a template.
 fn new_target(facts: &Facts<'_>) -> Option<RolloutState> {
     let state = facts.state;
     let pin = state.pinned.as_ref().filter(|pin| pin.instead_of == facts.template_revision);
     let target = pin.map_or(facts.template_revision, |pin| &pin.revision);
     let unchanged = state.target.as_deref() == Some(target) && state.phase != RolloutPhase::Pending;
-    if unchanged || !facts.revisions.contains_key(target) || state.phase == RolloutPhase::Aborting {
+    let on_the_way_back = state.phase == RolloutPhase::Aborting && (state.paused.is_some() || !stage::is_late(facts));
+    if unchanged || !facts.revisions.contains_key(target) || on_the_way_back {
         return None;
     }
     if state.phase != RolloutPhase::Progressing {
@@ -124,18 +129,19 @@ fn new_target(facts: &Facts<'_>) -> Option<RolloutState> {
     Some(begun(facts, state, target))
 }
 
-/// The split of a revision that serves is gone: it is set again.
+/// The split of a revision that serves is gone and cannot be set again as it was: it begins anew.
 fn split_lost(facts: &Facts<'_>) -> Option<RolloutState> {
     let target = facts.state.target.as_deref()?;
-    let lost = facts.state.phase == RolloutPhase::Complete && facts.split.is_none();
+    let lost =
+        facts.state.phase == RolloutPhase::Complete && facts.split.is_none() && settle::restored(facts).is_none();
     lost.then(|| begun(facts, facts.state, target))
 }
 
 fn begun(facts: &Facts<'_>, state: &RolloutState, target: &str) -> RolloutState {
     let pinned = state.pinned.clone().filter(|pin| pin.instead_of == facts.template_revision);
-    let from = match facts.split {
+    let from = match facts.stood() {
         Some(split) if split.weight(target) == ALL_BPS => state.from.clone(),
-        Some(split) => split.without(target).map(|others| others.main().to_owned()),
+        Some(split) => split.without(target).map(|others| mainstay(facts, &others)),
         None => None,
     };
     let from = from.filter(|from| facts.revisions.contains_key(from) && from != target);
@@ -159,6 +165,13 @@ fn begun(facts: &Facts<'_>, state: &RolloutState, target: &str) -> RolloutState 
     }
 }
 
+/// The one that gets the most of those that have anything ready; if none has, of all.
+fn mainstay(facts: &Facts<'_>, split: &Split) -> String {
+    let gone = split.entries().iter().filter(|entry| facts.ready(&entry.revision) == 0);
+    let alive = gone.fold(split.clone(), |alive, entry| alive.without(&entry.revision).unwrap_or(alive));
+    alive.main().to_owned()
+}
+
 /// The state in which traffic goes back.
 pub(super) fn aborting(facts: &Facts<'_>, state: RolloutState, why: &str) -> RolloutState {
     RolloutState {
@@ -166,12 +179,13 @@ pub(super) fn aborting(facts: &Facts<'_>, state: RolloutState, why: &str) -> Rol
         paused: None,
         asked: standing(facts),
         since: Some(facts.now),
+        progress: None,
         message: Some(why.to_owned()),
         ..state
     }
 }
 
-/// The split that stands, as one that we asked for.
+/// The split that stands, as one that we asked for; or the one that was lost.
 fn standing(facts: &Facts<'_>) -> Option<AskedSplit> {
-    facts.split.map(|split| AskedSplit { entries: split.entries().to_vec(), before: None })
+    facts.stood().map(|split| AskedSplit { entries: split.into_entries(), before: None })
 }

@@ -157,6 +157,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if let Some(split) = settle::without_the_lost(facts) {
         return facts.ask(split, "a revision that is not Ready gets no traffic".to_owned());
     }
+    if let Some(split) = settle::restored(facts) {
+        return facts.ask(split, "the split was lost and is set again".to_owned());
+    }
     match facts.state.phase {
         RolloutPhase::Pending => {
             facts.wait(WaitsOn::Revision, None, format!("waits for the revision {}", facts.template_revision))
@@ -196,19 +199,26 @@ impl<'f> Facts<'f> {
         self.promise().limit().saturating_sub(u32::try_from(held).unwrap_or(u32::MAX))
     }
 
-    /// Whether `name` can do with `replicas`: its own share is borne, and enough serve in all. What others lack is not
-    /// made worse by it.
-    fn may_give(&self, name: &str, replicas: u32) -> bool {
-        let Some(split) = self.split.filter(|split| split.weight(name) > 0) else { return true };
+    /// The fewest instances that `name` can do with: its own share is borne, and enough serve in all. `None` if it has
+    /// fewer already: what others lack is not made worse by it.
+    fn fewest(&self, name: &str) -> Option<u32> {
+        let Some(split) = self.split.filter(|split| split.weight(name) > 0) else { return Some(0) };
         let promise = self.promise();
-        let after = |other: &str| if other == name { self.ready(other).min(replicas) } else { self.ready(other) };
-        let serving: u64 = split.routed().map(|entry| u64::from(after(&entry.revision))).sum();
-        after(name) >= promise.need(split.weight(name)) && serving >= u64::from(promise.owed())
+        let others = split.routed().filter(|entry| entry.revision != name);
+        let serving: u64 = others.map(|entry| u64::from(self.ready(&entry.revision))).sum();
+        let owed = promise.owed().saturating_sub(u32::try_from(serving).unwrap_or(u32::MAX));
+        Some(promise.need(split.weight(name)).max(owed)).filter(|fewest| self.ready(name) >= *fewest)
     }
 
-    /// Whether `name` can do with `replicas`, or loses nothing that is ready.
-    fn may_trim(&self, name: &str, replicas: u32) -> bool {
-        self.ready(name) <= replicas || self.may_give(name, replicas)
+    /// The fewest instances that `name` can be made to have, so that it can do with them or loses nothing that is ready.
+    fn trimmed(&self, name: &str) -> u32 {
+        self.fewest(name).unwrap_or_else(|| self.ready(name))
+    }
+
+    /// The split that stands, or the one that was asked for and is lost.
+    fn stood(&self) -> Option<Split> {
+        let asked = || Split::new(self.state.asked.as_ref()?.entries.clone()).ok();
+        self.split.cloned().or_else(asked)
     }
 
     /// Whether the split that stands is the one last asked for, or the one before it.

@@ -2,7 +2,7 @@
 
 use setpoint_api::app::RolloutPhase;
 use setpoint_api::revision::RevisionPhase;
-use setpoint_api::traffic_split::SplitEntry;
+use setpoint_api::traffic_split::{ALL_BPS, SplitEntry};
 
 use super::shift::{Shift, yielded};
 use super::{Action, Decision, Facts, WaitsOn};
@@ -47,7 +47,29 @@ pub(super) fn without_the_lost(facts: &Facts<'_>) -> Option<Split> {
     let split = facts.split?;
     let ready = |name: &str| facts.revision(name).is_some_and(|revision| revision.phase == RevisionPhase::Ready);
     let lost = split.routed().find(|entry| !ready(&entry.revision))?;
-    split.routed().any(|entry| ready(&entry.revision)).then(|| split.without(&lost.revision))?
+    let rest = split.routed().any(|entry| ready(&entry.revision)).then(|| split.without(&lost.revision))??;
+    Some(rest.rounded(facts.granularity))
+}
+
+/// The split that was lost, as far as it can be borne: without what is not there to serve, and with no more for the target
+/// than its ready instances can take. `None` if none is lost, or nobody of it can serve: then it begins anew.
+pub(super) fn restored(facts: &Facts<'_>) -> Option<Split> {
+    let begins = facts.state.from.is_none() && facts.state.phase == RolloutPhase::Progressing;
+    let lost = facts.stood().filter(|_| facts.split.is_none() && !begins)?;
+    let there = |entry: &SplitEntry| {
+        facts.revision(&entry.revision).is_some_and(|revision| revision.phase == RevisionPhase::Ready)
+    };
+    let serves = |entry: &SplitEntry| there(entry) && (facts.ready(&entry.revision) > 0 || facts.replicas == 0);
+    let anyone = lost.routed().any(serves);
+    let gone = lost.routed().filter(|entry| if anyone { !serves(entry) } else { !there(entry) });
+    let gone: Vec<String> = gone.map(|entry| entry.revision.clone()).collect();
+    let split = gone.iter().try_fold(lost.clone(), |split, name| split.without(name))?;
+    let target = facts.state.target.as_deref().unwrap_or_default();
+    let (promise, ready) = (facts.promise(), facts.ready(target));
+    let too_much = split.weight(target) < ALL_BPS && split.weight(target) > promise.forgiven(ready);
+    let borne = if too_much { split.with_weight(target, promise.bearable(ready)) } else { split };
+    // What was asked for can be applied as it is; only what differs from it is rounded.
+    Some(if borne == lost { lost } else { borne.rounded(facts.granularity) })
 }
 
 /// Everyone has the instances its weight asks for; if there is no room, those without traffic make some.
@@ -91,9 +113,9 @@ fn not_too_many(facts: &Facts<'_>) -> Option<Decision> {
     facts.split?.routed().find_map(|entry| {
         let name = &entry.revision;
         let asked = facts.revision(name)?.asked;
-        let replicas = (promise.share(entry.weight_bps)..asked).find(|replicas| facts.may_trim(name, *replicas))?;
+        let replicas = promise.share(entry.weight_bps).max(facts.trimmed(name));
         let scale = Action::Scale { revision: name.clone(), replicas };
-        Some(facts.act(vec![scale], format!("{name} needs no more than {replicas}")))
+        (replicas < asked).then(|| facts.act(vec![scale], format!("{name} needs no more than {replicas}")))
     })
 }
 

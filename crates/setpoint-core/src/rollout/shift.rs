@@ -50,8 +50,12 @@ pub(super) fn shift(facts: &Facts<'_>, course: Course<'_>) -> Shift {
         .unwrap_or_else(|| if arrived(facts, course) { Shift::There } else { make_room(facts, course, to) })
 }
 
+/// Whether it has the weight, or the nearest to it that the deployer can apply.
 fn arrived(facts: &Facts<'_>, course: Course<'_>) -> bool {
-    facts.names(course.to) && facts.weight(course.to) >= course.weight_bps
+    let Some(split) = facts.split.filter(|split| split.names(course.to)) else { return false };
+    let weight = split.weight(course.to);
+    let nearest = || split.with_weight(course.to, course.weight_bps).rounded(facts.granularity).weight(course.to);
+    weight >= course.weight_bps || (weight > 0 && weight >= nearest())
 }
 
 fn bring_up(course: Course<'_>, to: &RevisionFacts) -> Option<Shift> {
@@ -74,7 +78,7 @@ fn trim(facts: &Facts<'_>) -> Option<Shift> {
     let (name, _) = facts
         .revisions
         .iter()
-        .find(|(name, revision)| too_large(revision) && facts.may_trim(name, promise.replicas))?;
+        .find(|(name, revision)| too_large(revision) && facts.trimmed(name) <= promise.replicas)?;
     Some(scale(name, promise.replicas, format!("{} replicas are asked for", promise.replicas)))
 }
 
@@ -97,20 +101,35 @@ fn route(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Option<Sh
     let all_ready = to.ready >= to.asked;
     let Some(split) = facts.split else {
         let first = || Shift::Ask(Split::all_to(course.to), format!("{} is the first to serve", course.to));
-        return all_ready.then(first);
+        let can_serve = all_ready && (to.ready > 0 || facts.replicas == 0);
+        return can_serve.then(first);
     };
-    let rescue = course.pace == Pace::Eager && to.ready > 0 && !others_serve(facts, course.to, split);
-    let promise = facts.promise();
-    let bearable = if rescue { ALL_BPS } else { promise.bearable(to.ready) };
-    let weight = course.weight_bps.min(bearable);
-    let forward = weight > split.weight(course.to) || !split.names(course.to);
-    if !forward || !(all_ready || course.pace == Pace::Eager) {
+    if !(all_ready || course.pace == Pace::Eager) {
         return None;
     }
-    let next = only_ours(facts, course.to, split.with_weight(course.to, weight).rounded(facts.granularity));
-    let ready = |name: &str| facts.ready(name);
+    let rescue = to.ready > 0 && nobody_else(facts, course, split);
+    let weight = if rescue { ALL_BPS } else { course.weight_bps.min(facts.promise().bearable(to.ready)) };
+    given(facts, course.to, weight, rescue)
+}
+
+/// Asks for the split in which the revision has this weight, if the deployer can apply any such that goes forward, and the
+/// promise is kept by it or was broken before.
+fn given(facts: &Facts<'_>, to: &str, weight_bps: u32, rescue: bool) -> Option<Shift> {
+    let split = facts.split?;
+    let next = only_ours(facts, to, split.with_weight(to, weight_bps)).rounded(facts.granularity);
+    let forward = next.weight(to) > split.weight(to) || !split.names(to);
+    let (promise, ready) = (facts.promise(), |name: &str| facts.ready(name));
     let safe = promise.kept(&next, ready) || !promise.kept(split, ready) || rescue;
-    safe.then(|| Shift::Ask(next, format!("{} of {} instances of {} are ready", to.ready, to.asked, course.to)))
+    let revision = facts.revision(to)?;
+    let reason = || format!("{} of {} instances of {to} are ready", revision.ready, revision.asked);
+    (forward && safe).then(|| Shift::Ask(next, reason()))
+}
+
+/// Whether nobody else serves: nobody is to, or on the way back nobody can.
+fn nobody_else(facts: &Facts<'_>, course: Course<'_>, split: &Split) -> bool {
+    let mut others = split.routed().filter(|entry| entry.revision != course.to);
+    let wanted = others.any(|entry| facts.revision(&entry.revision).is_some_and(|other| other.asked > 0));
+    !wanted || (course.pace == Pace::Eager && !others_serve(facts, course.to, split))
 }
 
 /// A split without revisions of weight 0 that are not of this rollout: what was kept of an earlier one is kept no longer.
@@ -166,15 +185,24 @@ fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift
         }
     }
     let lack = course.replicas.saturating_sub(to.asked);
+<<<<<<< HEAD
     yielded(facts, name, lack).or_else(|| handed_over(facts, course)).unwrap_or_else(|| {
         let promise = facts.promise();
         let why = promise.too_coarse().unwrap_or_else(|| promise.to_string());
         Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {why}"))
+=======
+    let with_a_grain = || {
+        let weight = course.weight_bps.min(facts.promise().forgiven(to.ready));
+        given(facts, name, weight, false).filter(|_| weight > 0)
+    };
+    yielded(facts, name, lack).or_else(|| handed_over(facts, course)).or_else(with_a_grain).unwrap_or_else(|| {
+        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {}", facts.promise()))
+>>>>>>> rollout2
     })
 }
 
-/// Several others share traffic, and each needs all it has: one hands over what one of its instances bears, and can then do
-/// with one less.
+/// Several others share traffic, and each needs all it has: one hands over what one of its instances bears, if it can then
+/// do with one less.
 fn handed_over(facts: &Facts<'_>, course: Course<'_>) -> Option<Shift> {
     let split = facts.split?;
     let promise = facts.promise();
@@ -188,21 +216,27 @@ fn handed_over(facts: &Facts<'_>, course: Course<'_>) -> Option<Shift> {
             let surplus = next.weight(&giver.revision).saturating_sub(keeps);
             next.moved(&giver.revision, &taker.revision, surplus.min(spare))
         });
-        let enough = next != *split && next.weight(&giver.revision) <= keeps;
+        let next = only_ours(facts, course.to, next).rounded(facts.granularity);
+        let spared = |name: &str| facts.ready(name) - u32::from(name == giver.revision);
+        let enough = next != *split && promise.kept(&next, spared);
         let reason = format!("{} hands over to make room for {}", giver.revision, course.to);
-        enough.then(|| Shift::Ask(only_ours(facts, course.to, next), reason))
+        enough.then_some(Shift::Ask(next, reason))
     })
 }
 
 /// Another revision gives up to `lack` instances that its weight does not need: first one without traffic, then the
-/// oldest.
+/// oldest. What is of neither end of this rollout and has nothing ready needs nothing.
 pub(super) fn yielded(facts: &Facts<'_>, to: &str, lack: u32) -> Option<Shift> {
+    let ours = [facts.state.from.as_ref(), facts.state.target.as_ref()];
     let mut others: Vec<_> =
         facts.revisions.iter().filter(|(name, other)| *name != to && runs(other) && other.asked > 0).collect();
     others.sort_by_key(|(name, other)| (facts.weight(name) > 0, other.number));
     others.into_iter().find_map(|(name, other)| {
-        let give = (1..=lack.min(other.asked)).rev().find(|give| facts.may_give(name, other.asked - give))?;
-        Some(scale(name, other.asked - give, format!("{name} makes room for {give} of {to}")))
+        let gives_all = other.ready == 0 && !ours.contains(&Some(name));
+        let fewest = if gives_all { 0 } else { facts.fewest(name)? };
+        let give = lack.min(other.asked.saturating_sub(fewest));
+        let reason = || format!("{name} makes room for {give} of {to}");
+        (give > 0).then(|| scale(name, other.asked - give, reason()))
     })
 }
 

@@ -69,6 +69,10 @@ pub(super) fn advance(facts: &Facts<'_>) -> Decision {
         return facts.act(vec![drain], "an abandoned revision makes room".to_owned());
     }
     match current(facts) {
+        Stage::Weight(0) if !can_preview(facts) => {
+            let why = format!("{target} is not previewed: with no surge that would take away all that serves");
+            leap(facts, 2, why)
+        }
         Stage::Weight(weight) => gain(facts, target, facts.granularity.nearest(weight)),
         Stage::Pause(None) => {
             stay(facts, target, WaitsOn::Person, None, "waits for a person: resume, promote or abort".to_owned())
@@ -93,19 +97,34 @@ pub(super) fn retreat(facts: &Facts<'_>) -> Decision {
         .as_deref()
         .filter(|from| facts.revision(from).is_some_and(|revision| revision.phase != RevisionPhase::Archived));
     let Some(from) = back else { return aborted(facts, why) };
+    if let Some(decision) = progress(facts, from) {
+        return decision;
+    }
+    let given_up = facts.state.target.as_deref().is_some_and(|target| facts.weight(target) == 0);
+    if is_late(facts) && given_up && facts.split.is_some() {
+        return aborted(facts, format!("{why}; {from} could not take over, and who served goes on"));
+    }
+    let deadline = facts.strategy.progress_deadline_seconds;
+    let why_now = if is_late(facts) {
+        let out = "a new template, an undo or a retry gets out of it";
+        format!("{why}: going back to {from} made no progress for {deadline} seconds, and {out}")
+    } else {
+        why.clone()
+    };
+    let until = Some(due(facts)).filter(|until| facts.now < *until);
     let course = Course { to: from, weight_bps: ALL_BPS, replicas: facts.replicas, pace: Pace::Eager };
     match shift(facts, course) {
         Shift::There => aborted(facts, why),
-        Shift::Act(actions, reason) => facts.act(actions, format!("{why}: {reason}")),
-        Shift::Ask(split, _) => facts.ask(split, why),
-        Shift::Wait(on, reason) => facts.wait(on, None, format!("{why}: {reason}")),
+        Shift::Act(actions, reason) => Decision { until, ..facts.act(actions, format!("{why_now}: {reason}")) },
+        Shift::Ask(split, _) => facts.ask(split, why_now),
+        Shift::Wait(on, reason) => facts.wait(on, until, format!("{why_now}: {reason}")),
     }
 }
 
 fn aborted(facts: &Facts<'_>, why: String) -> Decision {
     let since = Some(facts.now);
     let state = facts.state.clone();
-    facts.remember(RolloutState { phase: RolloutPhase::Aborted, since, message: Some(why), ..state })
+    facts.remember(RolloutState { phase: RolloutPhase::Aborted, since, progress: None, message: Some(why), ..state })
 }
 
 fn abort(facts: &Facts<'_>, why: &str) -> Decision {
@@ -113,7 +132,12 @@ fn abort(facts: &Facts<'_>, why: &str) -> Decision {
 }
 
 fn next(facts: &Facts<'_>, reason: String) -> Decision {
-    let (stage, since) = (facts.state.stage + 1, Some(facts.now));
+    leap(facts, 1, reason)
+}
+
+/// Leaves so many stages behind.
+fn leap(facts: &Facts<'_>, stages: u32, reason: String) -> Decision {
+    let (stage, since) = (facts.state.stage.saturating_add(stages), Some(facts.now));
     let state = facts.state.clone();
     facts.remember(RolloutState { stage, since, progress: None, message: Some(reason), ..state })
 }
@@ -126,7 +150,10 @@ fn failure(facts: &Facts<'_>, target: &str) -> Option<Decision> {
     if phase == RevisionPhase::Failed && was_staged {
         return Some(abort(facts, &format!("{target} failed to become ready")));
     }
-    let guard = facts.strategy.guard.as_ref().filter(|_| (1..ALL_BPS).contains(&facts.weight(target)))?;
+    // A machine that exists once has all traffic or none, also while the stages ask for less.
+    let serves_a_part = (1..ALL_BPS).contains(&facts.weight(target));
+    let is_tried = serves_a_part || (facts.weight(target) == ALL_BPS && state.stage < last(facts));
+    let guard = facts.strategy.guard.as_ref().filter(|_| is_tried)?;
     match verdict(facts, target, guard, jiff::Timestamp::MIN) {
         Verdict::Fail(reason) => Some(abort(facts, &format!("{target} is given up: {reason}"))),
         Verdict::Pass | Verdict::Inconclusive(_) | Verdict::Pending { .. } => None,
@@ -179,14 +206,31 @@ fn abandoned(facts: &Facts<'_>, target: &str) -> Option<Action> {
     Some(Action::Drain { revision: name.clone() })
 }
 
+/// Whether the new revision can run beside what serves. It cannot where there is no surge and all may be missing: what it
+/// runs on would be taken from the last that serve, for as long as the preview lasts.
+fn can_preview(facts: &Facts<'_>) -> bool {
+    let promise = facts.promise();
+    let previewing = facts.strategy.preview.is_some() && facts.state.stage == 0;
+    !previewing || promise.surge > 0 || promise.owed() > 0 || promise.replicas == 0
+}
+
+/// When there must have been progress.
+fn due(facts: &Facts<'_>) -> jiff::Timestamp {
+    let moved = facts.state.progress.as_ref().map(|progress| progress.at).or(facts.state.since);
+    facts.after(moved, facts.strategy.progress_deadline_seconds)
+}
+
+pub(super) fn is_late(facts: &Facts<'_>) -> bool {
+    facts.now >= due(facts)
+}
+
 fn gain(facts: &Facts<'_>, target: &str, weight_bps: u32) -> Decision {
     if cannot_be_proven(facts, target) {
         let reason = format!("no replicas are asked for: {target} takes over once there are some to prove it");
         return facts.wait(WaitsOn::Replicas, None, reason);
     }
     let deadline = facts.strategy.progress_deadline_seconds;
-    let moved = facts.state.progress.as_ref().map(|progress| progress.at).or(facts.state.since);
-    let until = facts.after(moved, deadline);
+    let until = due(facts);
     match shift(facts, course(facts, target, weight_bps)) {
         Shift::There if facts.state.stage >= last(facts) => {
             let (phase, since) = (RolloutPhase::Complete, Some(facts.now));
@@ -194,9 +238,12 @@ fn gain(facts: &Facts<'_>, target: &str, weight_bps: u32) -> Decision {
             facts.remember(RolloutState { phase, since, progress: None, message, ..facts.state.clone() })
         }
         Shift::There => next(facts, format!("{target} has {weight_bps} basis points")),
-        Shift::Ask(split, reason) => facts.ask(split, reason),
-        Shift::Act(..) | Shift::Wait(..) if facts.now >= until => {
-            abort(facts, &format!("{target} made no progress for {deadline} seconds"))
+        Shift::Act(_, reason) | Shift::Ask(_, reason) | Shift::Wait(_, reason) if is_late(facts) => {
+            abort(facts, &format!("{target} made no progress for {deadline} seconds: {reason}"))
+        }
+        Shift::Ask(split, reason) => {
+            let decision = facts.ask(split, reason);
+            Decision { until: decision.until.or(Some(until)), ..decision }
         }
         Shift::Act(actions, reason) => Decision { until: Some(until), ..facts.act(actions, reason) },
         Shift::Wait(on, reason) => facts.wait(on, Some(until), reason),

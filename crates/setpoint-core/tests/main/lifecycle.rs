@@ -18,6 +18,8 @@ fn every_verb_leads_somewhere_or_says_why_not() {
         || Err("web-1 is still draining: it can be staged again when its 2 instances have stopped".to_owned());
     let archived = || Err("web-1 is archived and cannot come back: apply its template to the App again".to_owned());
     let runs = |phase: &str| Err(format!("web-1 is {phase} and cannot be archived: drain it first"));
+    let stops =
+        || Err("web-1 failed and 2 of its instances are still to stop: it can be archived when they have".to_owned());
     type Row = (&'static str, RevisionPhase, Event, Result<RevisionPhase, String>);
     let rows: [Row; 37] = [
         ("what is new is staged", Inactive, Event::Stage, Ok(Staged)),
@@ -46,7 +48,7 @@ fn every_verb_leads_somewhere_or_says_why_not() {
         ("what warms is not archived", Warming, Event::Archive, runs("Warming")),
         ("what serves is not archived", Ready, Event::Archive, runs("Ready")),
         ("what drains is not archived", Draining, Event::Archive, runs("Draining")),
-        ("what failed and still has instances is not archived", Failed, Event::Archive, runs("Failed")),
+        ("what failed and still has instances is not archived", Failed, Event::Archive, stops()),
         ("archiving twice is as once", Archived, Event::Archive, Ok(Archived)),
         ("one of two ready is not Ready", Warming, Event::Observed, Ok(Warming)),
         ("what is Ready and lost an instance is still Ready", Ready, Event::Observed, Ok(Ready)),

@@ -118,7 +118,7 @@ pub fn progress(deployment: &Deployment) -> Progress {
     } else if updated < desired {
         Progress::Updating { updated, desired }
     } else if count(status.replicas) > updated {
-        Progress::Retiring { old: count(status.replicas) - updated }
+        Progress::Retiring { old: count(status.replicas).saturating_sub(updated) }
     } else if available < updated {
         Progress::Starting { available, updated }
     } else {
@@ -167,7 +167,8 @@ fn terminating(family: &Family<'_>) -> Option<i32> {
         let is_new_born = status.and_then(|status| status.observed_generation).unwrap_or_default() == 0;
         status.and_then(|status| status.terminating_replicas).or(is_new_born.then_some(0))
     };
-    family.all().map(says).sum()
+    let sum: i64 = family.all().map(|member| says(member).map(i64::from)).sum::<Option<i64>>()?;
+    Some(saturated(sum))
 }
 
 fn is_complete(desired: &Desired<'_>, status: &DeploymentStatus) -> bool {
@@ -178,7 +179,7 @@ fn is_complete(desired: &Desired<'_>, status: &DeploymentStatus) -> bool {
 
 /// Whether more is done than the last status said: more new pods, fewer old ones, more ready or available.
 fn has_progressed(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
-    let count = |number: Option<i32>| number.unwrap_or_default();
+    let count = |number: Option<i32>| i64::from(number.unwrap_or_default());
     let old = |status: &DeploymentStatus| count(status.replicas) - count(status.updated_replicas);
     count(after.updated_replicas) > count(before.updated_replicas)
         || old(after) < old(before)
@@ -346,5 +347,10 @@ fn promoted(failure: &ReplicaSetCondition) -> DeploymentCondition {
 
 /// Zero is left out, as Kubernetes does.
 fn nonzero(number: i64) -> Option<i32> {
-    (number != 0).then(|| i32::try_from(number).unwrap_or(i32::MAX))
+    (number != 0).then(|| saturated(number))
+}
+
+/// The nearest number that a status can hold.
+fn saturated(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }

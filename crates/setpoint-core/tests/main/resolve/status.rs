@@ -143,3 +143,31 @@ fn candidates_are_listed_up_to_a_bound_and_without_other_goals() {
     let resolved = &status.conditions[0];
     assert_eq!(resolved.message.as_deref(), Some("shop/p79 serves the goal; 79 more could not or need not"));
 }
+
+#[test]
+fn circles_are_told_of_up_to_a_bound() {
+    let ring = |of: &str, size: usize| -> Vec<Plan> {
+        let name = |at: usize| format!("{of}{:04}", at % size);
+        (0..size).map(|at| superseding(&name(at), &name(at), "1", &[&name(at + 1)])).collect()
+    };
+    let rows: [(&str, Vec<Plan>, &str); 2] = [
+        (
+            "many plans",
+            ring("p", 3_000),
+            "shop/p0000, shop/p0001, shop/p0002, shop/p0003, shop/p0004, shop/p0005, shop/p0006, shop/p0007, shop/p0008, \
+             shop/p0009 and 2990 more supersede each other, which is not obeyed",
+        ),
+        (
+            "many circles",
+            (0..9).flat_map(|at| ring(&format!("c{at}-"), 1)).collect(),
+            "shop/c0-0000 supersedes itself, which is not obeyed; shop/c1-0000 supersedes itself, which is not obeyed; \
+             shop/c2-0000 supersedes itself, which is not obeyed; shop/c3-0000 supersedes itself, which is not obeyed; \
+             shop/c4-0000 supersedes itself, which is not obeyed; 4 more circles",
+        ),
+    ];
+    for (name, plans, message) in rows {
+        let status = goal_status(None, Some(1), &resolved(&goal(json!({})), &plans), at(9)).expect("a first status");
+        let sound = status.conditions.iter().find(|condition| condition.type_ == "SupersessionSound");
+        assert_eq!(sound.and_then(|sound| sound.message.as_deref()), Some(message), "{name}");
+    }
+}

@@ -206,9 +206,10 @@ impl World {
         self.log.push(format!("[{}] {}", self.state.phase, decision.reason));
     }
 
-    fn apply(&mut self, action: &Action) {
+    pub(super) fn apply(&mut self, action: &Action) {
         self.log.push(action.to_string());
-        let kept = self.promise_kept();
+        // Where nobody serves, nothing can be worse.
+        let kept = self.split.is_some() && self.promise_kept();
         match action {
             Action::Stage { revision } => self.happen(revision, Event::Stage),
             Action::Warm { revision, replicas } => {

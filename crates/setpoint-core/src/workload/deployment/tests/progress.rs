@@ -241,6 +241,21 @@ fn terminating_pods_are_unknown_if_one_does_not_say() {
 }
 
 #[test]
+fn counts_beyond_all_bounds_are_told_as_the_bound() {
+    for (name, number) in [("the most", i32::MAX), ("the least", i32::MIN)] {
+        let hostile = json!({"status": {
+            "replicas": number, "readyReplicas": number, "availableReplicas": number, "terminatingReplicas": number,
+        }});
+        let sets = [set(2, 8, 8, hostile.clone()), set(3, 5, 5, hostile)];
+        let sets: Vec<&ReplicaSet> = sets.iter().collect();
+        let before = json!({"status": {"replicas": number, "updatedReplicas": number.wrapping_neg()}});
+        let status = status::status(&deployment(before), &sets, Happened::Nothing, noon()).unwrap().status;
+        let told = (status.replicas, status.ready_replicas, status.available_replicas, status.terminating_replicas);
+        assert_eq!(told, (Some(number), Some(number), Some(number), Some(number)), "{name}");
+    }
+}
+
+#[test]
 fn how_far_a_rollout_is() {
     let counts = |replicas, updated, available| json!({"observedGeneration": 7, "replicas": replicas, "updatedReplicas": updated, "availableReplicas": available});
     let rows = [
