@@ -185,19 +185,14 @@ fn make_room(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Shift
         }
     }
     let lack = course.replicas.saturating_sub(to.asked);
-<<<<<<< HEAD
-    yielded(facts, name, lack).or_else(|| handed_over(facts, course)).unwrap_or_else(|| {
-        let promise = facts.promise();
-        let why = promise.too_coarse().unwrap_or_else(|| promise.to_string());
-        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {why}"))
-=======
     let with_a_grain = || {
         let weight = course.weight_bps.min(facts.promise().forgiven(to.ready));
         given(facts, name, weight, false).filter(|_| weight > 0)
     };
     yielded(facts, name, lack).or_else(|| handed_over(facts, course)).or_else(with_a_grain).unwrap_or_else(|| {
-        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {}", facts.promise()))
->>>>>>> rollout2
+        let promise = facts.promise();
+        let why = promise.too_coarse().unwrap_or_else(|| promise.to_string());
+        Shift::Wait(WaitsOn::Replicas, format!("no ready instance can be spared for {name}: {why}"))
     })
 }
 
