@@ -234,8 +234,8 @@ fn a_deployer_that_cannot_move_a_part_is_given_up_with_the_reason() {
     assert_eq!(
         world.state.message.as_deref(),
         Some(
-            "web-2 made no progress for 600 seconds: no ready instance can be spared for web-2: at least 4 of 4 serve \
-             and at most 5 exist"
+            "web-2 made no progress for 600 seconds: no ready instance can be spared for web-2: the least that can be \
+             moved is 10000 basis points, which 4 instances bear, and surge and maxUnavailable allow 1"
         )
     );
 }

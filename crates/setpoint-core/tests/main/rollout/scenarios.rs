@@ -183,21 +183,6 @@ fn a_revision_of_which_nothing_is_asked_waits_to_be_proven() {
 }
 
 #[test]
-fn a_slot_larger_than_what_can_be_spared_is_said() {
-    let mut world = World::serving(Strategy { surge: Some(1), ..Strategy::default() }, 4);
-    world.granularity = Granularity::slots(2);
-    world.deploy("web-2", Nature::Good);
-    for _ in 0..6 {
-        world.reconcile(Fate::default);
-        world.tick();
-    }
-    let reason = world.decide().reason;
-    let expected = "no ready instance can be spared for web-2: the least that can be moved is 5000 basis points, which 2 \
-                    instances bear, and surge and maxUnavailable allow 1";
-    assert_eq!(reason, expected);
-}
-
-#[test]
 fn the_first_revision_goes_straight() {
     let mut world = World::new(canary(vec![weight(100), pause(None)]), 3);
     world.settle();
