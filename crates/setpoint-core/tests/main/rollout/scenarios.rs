@@ -4,7 +4,7 @@ use setpoint_api::app::RolloutVerb::{self, Abort, Pause, Promote, Resume, Retry,
 use setpoint_api::app::{Analysis, InconclusivePolicy, PauseReason, Preview, RolloutPhase, RolloutStep, Strategy};
 use setpoint_api::revision::RevisionPhase;
 use setpoint_core::rollout::{Stock, WaitsOn};
-use setpoint_core::split::{Granularity, Split};
+use setpoint_core::split::Split;
 
 use super::world::{Fate, Nature, World};
 
