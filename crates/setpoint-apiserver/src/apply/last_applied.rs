@@ -39,7 +39,7 @@ pub fn keep_last_applied(manager: &str, object: &mut Value, config: &Value) {
         return;
     }
     let mut config = config.clone();
-    if let Some(annotations) = config["metadata"]["annotations"].as_object_mut() {
+    if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(ANNOTATION);
     }
     let text = format!("{config}\n");
