@@ -26,6 +26,7 @@ pub mod object_meta;
 pub mod openapi;
 pub mod patch;
 pub mod query;
+pub mod record;
 pub mod registry;
 pub mod render;
 pub mod request;

@@ -89,7 +89,8 @@ pub struct Subject<'s> {
 }
 
 impl Subject<'_> {
-    fn compare(&self, live: &Value, new: &Value) -> Comparison {
+    /// What differs, of what is to be judged.
+    pub fn compare(&self, live: &Value, new: &Value) -> Comparison {
         let Comparison { removed, modified, added } = compare(live, new, self.object_type);
         let filter = |set| self.ignored.filter(set);
         Comparison { removed: filter(removed), modified: filter(modified), added: filter(added) }
@@ -148,10 +149,10 @@ pub struct Applied {
     pub managers: Option<Managers>,
 }
 
-/// Records an update from `live` to `new`, which has its defaults but not yet what the server decides.
-pub fn update(managers: &mut Managers, live: &Value, new: &Value, subject: &Subject<'_>, writer: &Writer<'_>) {
+/// Records an update by its changes: from the object there was to the one that has its defaults, but not yet what the
+/// server decides.
+pub fn update(managers: &mut Managers, changes: &Comparison, subject: &Subject<'_>, writer: &Writer<'_>) {
     managers.fit(subject.object_type);
-    let changes = subject.compare(live, new);
     if changes.is_empty() {
         return;
     }
@@ -192,7 +193,7 @@ pub fn apply(
     let mut managers = Managers::parse(record);
     if managers.0.is_empty() {
         let before = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
-        update(&mut managers, subject.empty, live, subject, &before);
+        update(&mut managers, &subject.compare(subject.empty, live), subject, &before);
     } else {
         managers.fit(subject.object_type);
     }

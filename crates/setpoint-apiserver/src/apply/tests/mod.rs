@@ -84,7 +84,8 @@ impl World {
         let new = self.schema.decode(&object).expect("an object of its type").object;
         let writer = Writer { manager, api_version: "v1", subresource: "", now: &now };
         let mut managers = std::mem::take(&mut self.managers);
-        update(&mut managers, &self.object, &new, &self.subject(&empty), &writer);
+        let subject = self.subject(&empty);
+        update(&mut managers, &subject.compare(&self.object, &new), &subject, &writer);
         (self.object, self.managers) = (new, managers);
         self
     }
