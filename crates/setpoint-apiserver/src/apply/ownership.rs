@@ -222,7 +222,9 @@ fn pruned(
 ) -> Option<Value> {
     let given_up = last.filter(|last| !last.fields.is_empty() && last.fields != own.fields);
     let Some(last) = given_up else { return merged };
-    let owned = managers.0.iter().fold(own.fields.clone(), |owned, entry| owned.union(entry.fields.clone()));
+    // An object keeps its name whoever owns its labels.
+    let kept = OF_NOBODY.clone().union(own.fields.clone());
+    let owned = managers.0.iter().fold(kept, |owned, entry| owned.union(entry.fields.clone()));
     let mut object = merged.unwrap_or_else(|| live.clone());
     prune(&mut object, &last.fields, &owned, subject.object_type);
     (object != *live).then_some(object)

@@ -14,6 +14,15 @@ fn what_is_left_out_goes_unless_somebody_else_has_it() {
 }
 
 #[test]
+fn an_object_keeps_its_name_when_its_labels_go() {
+    for after in [json!({"metadata": {"name": "a"}}), json!({})] {
+        let mut world = World::new("core.v1.ConfigMap");
+        world.apply("one", json!({"metadata": {"name": "a", "labels": {"x": "1"}}})).apply("one", after);
+        assert_eq!(world.object["metadata"], json!({"name": "a"}));
+    }
+}
+
+#[test]
 fn an_updated_field_stays_when_its_applier_gives_it_up() {
     let mut world = World::new("core.v1.ConfigMap");
     world.apply("one", data(json!({"a": "1"}))).update("put", data(json!({"a": "2", "b": "1"})));
