@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use setpoint_store as store;
 
+use crate::apply::Conflict;
 use crate::registry::Resource;
 use setpoint_api::field::{Errors, FieldError};
 
@@ -118,6 +119,10 @@ impl Failure {
         Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(resource_details(resource, name))
     }
 
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self.body, Body::Status { reason: "AlreadyExists", .. })
+    }
+
     /// Somebody else wrote the object since it was read.
     pub fn modified(resource: &Resource, name: &str) -> Failure {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -127,6 +132,32 @@ impl Failure {
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("Operation cannot be fulfilled on {}: {why}", resource.qualified(name));
         Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(resource_details(resource, name))
+    }
+
+    /// An apply would change what others own.
+    pub fn owned_by_others(conflicts: &[Conflict]) -> Failure {
+        let message = match conflicts {
+            [one] => format!("Apply failed with 1 conflict: {one}"),
+            many => {
+                let mut lines = Vec::new();
+                for (index, conflict) in many.iter().enumerate() {
+                    let owner = conflict.owner();
+                    if index == 0 || many[index - 1].owner() != owner {
+                        lines.push(format!("conflicts with {owner}:"));
+                    }
+                    lines.push(format!("- {}", conflict.field()));
+                }
+                format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
+            }
+        };
+        let causes: Vec<Value> = conflicts
+            .iter()
+            .map(|conflict| {
+                let message = format!("conflict with {}", conflict.owner());
+                json!({"reason": "FieldManagerConflict", "message": message, "field": conflict.field()})
+            })
+            .collect();
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(json!({"causes": causes}))
     }
 
     /// A conflict that Kubernetes reports under the name of a subresource.

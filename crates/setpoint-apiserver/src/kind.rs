@@ -62,6 +62,15 @@ pub trait Behaviour: Debug + Send + Sync {
     /// (for [`Part::Main`]) or everything but `status` (for [`Part::Status`]) where the kind has that subresource.
     fn prepare_update(&self, _object: &mut Value, _old: &Value, _part: Part) {}
 
+    /// The fields, with all below them, that a write to this part does not set whatever it says, and so does not own. Where
+    /// the kind has a status, a write to the object itself never sets that.
+    fn untouched_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"]],
+            Part::Main | Part::Other(_) => &[],
+        }
+    }
+
     /// Messages for what is wrong with a name; none if it is good. `prefix` is true for a `generateName`.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         names::object_name(names::dns1123_subdomain, name, prefix)

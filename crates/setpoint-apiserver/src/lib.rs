@@ -4,6 +4,7 @@
 //! and [`response`]. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept
 //! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`] and [`namespaces`] do the I/O.
 
+pub mod apply;
 pub mod authentication;
 pub mod built_in;
 pub mod columns;
@@ -25,6 +26,7 @@ pub mod object_meta;
 pub mod openapi;
 pub mod patch;
 pub mod query;
+pub mod record;
 pub mod registry;
 pub mod render;
 pub mod request;

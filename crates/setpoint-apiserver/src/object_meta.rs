@@ -14,7 +14,7 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer that has the garbage collector delete an object's dependents before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
-const MANAGER_MAX: usize = 128;
+pub(crate) const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 
 /// The order in which Kubernetes declares an owner reference's fields, and so shows them.

@@ -32,6 +32,8 @@ pub struct Resource {
     /// The group under which the objects are kept, where it is not this one (events are served in two groups).
     pub stored_in: Option<Text>,
     pub(crate) head: Bytes,
+    /// The object of which nothing was said.
+    pub(crate) empty: Value,
 }
 
 /// Where Kubernetes treats a kind unlike most others.
@@ -121,6 +123,7 @@ impl Resource {
             rules: Rules::default(),
             stored_in: None,
             head: Bytes::from(head),
+            empty: schema.empty_object(),
             group,
             version,
             kind,
@@ -174,9 +177,19 @@ impl Resource {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// A stored object, whole, in the form it is stored in.
+    /// A stored object in the form it is stored in, without the record of who owns its fields.
     pub fn value(&self, stored: &Stored) -> Value {
         stored.value(&self.head)
+    }
+
+    /// A stored object, whole, in the form it is stored in.
+    pub fn whole_value(&self, stored: &Stored) -> Value {
+        stored.whole_value(&self.head)
+    }
+
+    /// Whether objects are kept in another shape than they are served in.
+    pub fn converts(&self) -> bool {
+        self.stored_in.is_some()
     }
 
     /// The key of one object.

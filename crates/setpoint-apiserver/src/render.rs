@@ -171,7 +171,7 @@ impl Renderer {
 
     fn write_full(&self, head: &[u8], stored: &Stored, into: &mut Vec<u8>) {
         if self.converts() {
-            let mut served = self.resource.behaviour.to_served(self.resource.value(stored));
+            let mut served = self.resource.behaviour.to_served(self.resource.whole_value(stored));
             if head == b"{"
                 && let Some(fields) = served.as_object_mut()
             {
@@ -223,9 +223,8 @@ impl Renderer {
         format!(r#"{TABLE_HEAD}{},"columnDefinitions":{},"rows":["#, meta.value(), Value::Array(definitions))
     }
 
-    /// Whether objects are kept in another shape than they are served in.
     fn converts(&self) -> bool {
-        self.resource.stored_in.is_some()
+        self.resource.converts()
     }
 
     /// Whether every client that asked for this form gets the very same bytes.

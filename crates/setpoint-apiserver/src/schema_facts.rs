@@ -67,6 +67,12 @@ pub fn is_atomic_map(type_name: &str, field: &str) -> bool {
     ATOMIC_MAPS.contains(&(type_name, field))
 }
 
+/// What the key of a list is where it is left out. A field that is always written needs no row: it is then zero.
+pub fn key_default(type_name: &str, field: &str) -> Option<&'static str> {
+    let row = KEY_DEFAULTS.iter().find(|(name, key, _)| *name == type_name && *key == field);
+    row.map(|(_, _, default)| *default)
+}
+
 pub fn facts() -> &'static [Fact] {
     FACTS
 }
@@ -147,6 +153,12 @@ const FACTS: &[Fact] = &[
     set("discovery.v1.Endpoint", "addresses"),
     set("meta.v1.ObjectMeta", "finalizers").merging(None),
     map("meta.v1.ObjectMeta", "ownerReferences", &["uid"]).merging(Some("uid")),
+];
+
+const KEY_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("core.v1.ContainerPort", "protocol", "TCP"),
+    ("core.v1.LocalObjectReference", "name", ""),
+    ("core.v1.ServicePort", "protocol", "TCP"),
 ];
 
 const ATOMIC_MAPS: &[(&str, &str)] = &[("core.v1.PodSpec", "nodeSelector"), ("core.v1.ServiceSpec", "selector")];

@@ -178,9 +178,13 @@ pub fn finish_create(resource: &Resource, object: &mut Value) -> Result<()> {
     refuse(resource, object, errors)
 }
 
-/// Gives a changed object its defaults, and takes from `old` what a writer of this part may not change.
-pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) {
+/// Gives a changed object its defaults.
+pub fn complete(resource: &Resource, object: &mut Value) {
     resource.behaviour.default(object);
+}
+
+/// Takes from `old` what a writer of this part may not change.
+pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) {
     match part {
         Part::Main if resource.has_status() => copy_field(object, old, "status"),
         Part::Main => {}

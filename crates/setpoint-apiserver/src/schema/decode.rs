@@ -319,7 +319,7 @@ impl<'de> Visitor<'de> for Key {
 
 impl Shape {
     /// What a reader of an error message calls it.
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Shape::Any => "a value",
             Shape::Boolean => "a boolean",

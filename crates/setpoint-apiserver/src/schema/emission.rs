@@ -190,5 +190,7 @@ const AS_GIVEN: &[(&str, &[&str])] = &[
     ("discovery.v1.Endpoint", &["hostname", "nodeName", "zone"]),
     ("discovery.v1.EndpointPort", &["appProtocol", "name", "protocol"]),
     ("meta.v1.DeleteOptions", &["propagationPolicy"]),
+    // Whether the record of who set what is cleared: an empty list is not the same as none.
+    ("meta.v1.ObjectMeta", &["managedFields"]),
     ("meta.v1.Preconditions", &["resourceVersion", "uid"]),
 ];

@@ -1,16 +1,21 @@
 //! Making an object.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use rand::Rng;
 use setpoint_store::{At, Commit, Expected};
 use uuid::Uuid;
 
 use super::{Written, read, services, write};
+use crate::apply::Writer;
+use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::WriteOptions;
+use crate::record;
 use crate::registry::text_at;
 use crate::render::Renderer;
 use crate::response::{self, Response};
@@ -26,18 +31,19 @@ pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
     let body = negotiate::body(&call.headers, &call.body)?;
     let decoded = write::decode(&call.resource, body, options.field_validation)?;
-    let (stored, warnings) = insert(server, &call, &options, decoded.object).await?;
+    let (stored, warnings) = insert(server, &call, &options, decoded.object, None).await?;
     let mut response = renderer.object(StatusCode::CREATED, &stored);
     response::warn(&mut response, decoded.warnings.into_iter().chain(warnings));
     Ok(response)
 }
 
-/// Stores a decoded object as a new one.
+/// Stores a decoded object as a new one, with the record of who owns its fields if that is not simply its writer.
 pub(super) async fn insert(
     server: &Shared,
     call: &Call,
     options: &WriteOptions,
     mut object: serde_json::Value,
+    record: Option<Vec<u8>>,
 ) -> Result<(Stored, Vec<String>)> {
     let resource = &call.resource;
     write::place(resource, call.namespace(), &mut object)?;
@@ -51,11 +57,15 @@ pub(super) async fn insert(
         let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
         let mut candidate = object.clone();
         write::begin_create(resource, &mut candidate, &stamp)?;
+        let record = match &record {
+            Some(record) => Cow::Borrowed(record),
+            None => Cow::Owned(record_of_new(call, options, &candidate)),
+        };
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
         name = text_at(&candidate, &["metadata", "name"]).to_owned();
         let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
-        let bytes = object::encode(&candidate);
+        let bytes = object::encode(&candidate, &record);
         let key = resource.key(call.namespace(), &name);
         if options.dry_run {
             if server.store.get(&key, At::Now).await?.value.is_none() {
@@ -77,6 +87,13 @@ pub(super) async fn insert(
     Err(Failure::already_exists(resource, &name, being_deleted))
 }
 
+fn record_of_new(call: &Call, options: &WriteOptions, object: &serde_json::Value) -> Vec<u8> {
+    let (manager, now) = (record::manager(&options.manager, &call.headers), seconds(call.now));
+    let api_version = call.resource.api_version();
+    let writer = Writer { manager: &manager, api_version: &api_version, subresource: "", now: &now };
+    record::of_new(&call.resource, object, &writer)
+}
+
 /// Five characters that form no words: no vowels, nothing that looks like another.
 fn random_suffix() -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -95,5 +112,5 @@ pub(super) async fn create_by_update(
     if part != Part::Main || !call.resource.rules.creates_on_update {
         return Err(Failure::not_found(&call.resource, call.name()));
     }
-    insert(server, call, options, object).await
+    insert(server, call, options, object, None).await
 }

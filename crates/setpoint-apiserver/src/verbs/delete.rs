@@ -131,9 +131,9 @@ pub async fn delete_object(
                 }
                 return Ok(Deleted::Going(current));
             }
-            Deletion::Remove(last) => (None, object::encode(&last), true),
+            Deletion::Remove(last) => (None, object::encode(&last, current.record()), true),
             Deletion::Mark(marked) => {
-                let bytes = object::encode(&marked);
+                let bytes = object::encode(&marked, current.record());
                 (Some(bytes.clone()), bytes, false)
             }
         };

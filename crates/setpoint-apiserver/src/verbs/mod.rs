@@ -1,5 +1,6 @@
 //! What can be done to a resource, one verb a file.
 
+mod apply;
 mod create;
 mod delete;
 mod get;

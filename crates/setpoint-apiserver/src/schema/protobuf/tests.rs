@@ -351,9 +351,15 @@ fn what_is_no_envelope_is_refused() {
 
 #[test]
 fn messages_may_be_nested_only_so_deep() {
-    let inner =
-        Field { name: "inner".into(), shape: Shape::Object(0), patch: Patch::default(), emission: Emission::AsGiven };
-    let definitions = [Definition { name: "test.Nested".into(), fields: vec![inner] }];
+    let inner = Field {
+        name: "inner".into(),
+        shape: Shape::Object(0),
+        patch: Patch::default(),
+        atomic: false,
+        key_default: None,
+        emission: Emission::AsGiven,
+    };
+    let definitions = [Definition { name: "test.Nested".into(), fields: vec![inner], atomic: false }];
     let decoder = Decoder { definitions: &definitions, numbers: &Numbers::parse("test.Nested: inner=1") };
     let nested = |depth: usize| {
         let message = (1..depth).fold(Vec::new(), |message, _| delimited(1, &message));
