@@ -7,11 +7,13 @@
 pub mod apply;
 pub mod authentication;
 pub mod built_in;
+pub mod cel;
 pub mod columns;
 pub mod deletion;
 pub mod discovery;
 pub mod failure;
 pub mod filter;
+pub mod go_regex;
 pub mod health;
 pub mod ip;
 pub mod json_syntax;
