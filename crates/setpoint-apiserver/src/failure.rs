@@ -83,12 +83,23 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(json!({}))
     }
 
+    /// Nothing is served under a path of this resource's that it does not have: of a custom resource nothing is known.
+    pub fn page_not_found_of(resource: &Resource) -> Failure {
+        if resource.custom.is_some() { Failure::page_not_found() } else { Failure::no_such_resource() }
+    }
+
     pub fn page_not_found() -> Failure {
         Failure { code: StatusCode::NOT_FOUND, body: Body::PageNotFound }
     }
 
     pub fn method_not_allowed() -> Failure {
         let message = "the server does not allow this method on the requested resource";
+        Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(json!({}))
+    }
+
+    /// Nothing new is made of a kind whose definition is going away.
+    pub fn definition_terminating() -> Failure {
+        let message = "create not allowed while custom resource definition is terminating";
         Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(json!({}))
     }
 

@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use setpoint_api::field::{Errors, Node};
 use setpoint_api::names;
@@ -23,6 +23,14 @@ pub struct Column {
     pub description: &'static str,
     /// 0 is always shown; 1 only with `-o wide`.
     pub priority: i32,
+}
+
+impl Column {
+    /// What a table says of it.
+    pub fn definition(&self) -> Value {
+        let Column { name, kind, format, description, priority } = self;
+        json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+    }
 }
 
 /// A field that `--field-selector` may use, besides `metadata.name` and `metadata.namespace`.
@@ -114,8 +122,16 @@ pub trait Behaviour: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The last step of a write that is in order: drops what the stored form does not hold.
+    fn settle(&self, _object: &mut Value) {}
+
     /// The columns of this kind's table, the first of them its name.
     fn columns(&self) -> &[Column];
+
+    /// The same as a table has them. Only for a kind whose columns are not known beforehand.
+    fn column_definitions(&self) -> Vec<Value> {
+        self.columns().iter().map(Column::definition).collect()
+    }
 
     /// One cell for each column.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
@@ -124,8 +140,24 @@ pub trait Behaviour: Debug + Send + Sync {
         &[]
     }
 
+    /// Whether a selector by another field is told which fields there are.
+    fn names_its_selectors(&self) -> bool {
+        self.selectable_fields().is_empty()
+    }
+
+    /// Whether `--field-selector` may use a field, besides those of metadata.
+    fn is_selectable(&self, field: &str) -> bool {
+        self.selectable_fields().iter().any(|known| known.name == field)
+    }
+
+    /// The value of a field for `--field-selector`; "" where it is absent or cannot be selected by.
+    fn selected(&self, object: &Value, field: &str) -> String {
+        let known = self.selectable_fields().iter().find(|known| known.name == field);
+        known.map_or_else(String::new, |known| (known.value)(object))
+    }
+
     /// What clients of this kind are told whatever they ask, if it is on its way out.
-    fn deprecation(&self) -> Option<&'static str> {
+    fn deprecation(&self) -> Option<&str> {
         None
     }
 

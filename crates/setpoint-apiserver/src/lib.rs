@@ -9,6 +9,7 @@ pub mod authentication;
 pub mod built_in;
 pub mod cel;
 pub mod columns;
+pub mod custom;
 pub mod deletion;
 pub mod discovery;
 pub mod failure;

@@ -49,8 +49,8 @@ pub struct Fact {
 
 /// The name of a definition in these tables: `io.k8s.api.core.v1.Pod` is `core.v1.Pod`.
 pub fn short_name(definition: &str) -> &str {
-    let name = definition.strip_prefix("io.k8s.api.");
-    name.or_else(|| definition.strip_prefix("io.k8s.apimachinery.pkg.apis.")).unwrap_or(definition)
+    let packages = ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."];
+    packages.iter().find_map(|package| definition.strip_prefix(package)).unwrap_or(definition)
 }
 
 pub fn fact(type_name: &str, field: &str) -> Option<&'static Fact> {

@@ -62,7 +62,7 @@ impl Namespaces {
 
     /// Makes the namespaces that must exist and takes up the deletions that an earlier process left.
     pub async fn create_initial(&self, server: &Shared) -> Result<()> {
-        let resource = server.registry.built_in("", "v1", "namespaces");
+        let resource = server.registry().built_in("", "v1", "namespaces");
         for name in INITIAL {
             let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let stamp = Stamp { now: Timestamp::now(), uid: Uuid::new_v4().to_string(), suffix: String::new() };
@@ -93,7 +93,7 @@ impl Namespaces {
         match state(server, namespace).await? {
             State::Active => Ok(()),
             State::Terminating => Err(Failure::namespace_terminating(resource, name, namespace)),
-            State::Missing => Err(Failure::not_found(&server.registry.built_in("", "v1", "namespaces"), namespace)),
+            State::Missing => Err(Failure::not_found(&server.registry().built_in("", "v1", "namespaces"), namespace)),
         }
     }
 
@@ -142,7 +142,7 @@ enum State {
 }
 
 async fn state(server: &Shared, namespace: &str) -> Result<State> {
-    let key = server.registry.built_in("", "v1", "namespaces").key(None, namespace);
+    let key = server.registry().built_in("", "v1", "namespaces").key(None, namespace);
     Ok(match server.store.get(&key, At::Now).await?.value {
         None => State::Missing,
         Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
@@ -206,12 +206,12 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
         return Ok(true);
     }
     let mut remaining = Vec::new();
-    let resources = server.registry.resources().filter(|r| r.namespaced && r.stored_in.is_none());
-    for resource in resources.cloned().collect::<Vec<_>>() {
+    let registry = server.registry();
+    for resource in registry.kept().filter(|resource| resource.namespaced) {
         if server.store.count(&resource.directory(Some(namespace))) == 0 {
             continue;
         }
-        let kept = empty_of(server, &resource, namespace).await?;
+        let kept = empty_of(server, resource, namespace).await?;
         if !kept.is_empty() {
             remaining.push(Remaining { resource: resource.group_resource(), finalizers: kept });
         }
@@ -249,7 +249,7 @@ fn finalizers(object: &Stored) -> Vec<String> {
 
 /// Removes an empty namespace; says in the status of any other what keeps it. Whether the namespace is gone.
 async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Result<bool> {
-    let resource = server.registry.built_in("", "v1", "namespaces");
+    let resource = server.registry().built_in("", "v1", "namespaces");
     let key = resource.key(None, namespace);
     let Some(entry) = server.store.get(&key, At::Now).await?.value else { return Ok(remaining.is_empty()) };
     let current = Stored::from(&entry);

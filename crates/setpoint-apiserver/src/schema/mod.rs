@@ -10,6 +10,7 @@ mod decode;
 mod emission;
 mod protobuf;
 mod scalar;
+mod structural;
 #[cfg(test)]
 mod tests;
 

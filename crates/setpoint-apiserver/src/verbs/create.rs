@@ -46,6 +46,9 @@ pub(super) async fn insert(
     record: Option<Vec<u8>>,
 ) -> Result<(Stored, Vec<String>)> {
     let resource = &call.resource;
+    if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        return Err(Failure::definition_terminating());
+    }
     write::place(resource, call.namespace(), &mut object)?;
     let generates = text_at(&object, &["metadata", "name"]).is_empty();
     if let Some(namespace) = call.namespace() {
@@ -73,12 +76,13 @@ pub(super) async fn insert(
             }
             continue;
         }
-        let commit = Commit { key, value: Some(bytes.clone()), expected: Expected::Absent };
+        let commit = Commit { key: key.clone(), value: Some(bytes.clone()), expected: Expected::Absent };
         if let Written::Done(stored) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
             claim.keep();
             if let Some(namespace) = call.namespace() {
                 server.namespaces.recheck(server, namespace).await;
             }
+            server.definitions.recheck(server, resource, &key, stored.revision()).await?;
             return Ok((stored, warnings));
         }
     }

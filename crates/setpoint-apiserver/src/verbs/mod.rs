@@ -65,9 +65,18 @@ enum Written {
     Raced,
 }
 
+/// Where the definitions of custom resources are kept.
+const DEFINITIONS_DIRECTORY: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
+
 async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stored) -> Result<Written> {
+    let key = commit.key.clone();
     match server.store.commit(commit).await {
-        Ok(committed) => Ok(Written::Done(answer(committed.revision))),
+        Ok(committed) => {
+            if let Some(name) = key.strip_prefix(DEFINITIONS_DIRECTORY) {
+                server.definitions.changed(server, name).await?;
+            }
+            Ok(Written::Done(answer(committed.revision)))
+        }
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(error.into()),
     }
