@@ -124,6 +124,11 @@ impl Failure {
             .with_details(json!({}))
     }
 
+    pub fn unsupported_custom_patch() -> Failure {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
     pub fn already_exists(resource: &Resource, name: &str, being_deleted: bool) -> Failure {
         let prefix = if being_deleted { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} already exists", resource.qualified(name));

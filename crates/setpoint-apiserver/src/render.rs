@@ -229,10 +229,6 @@ impl Renderer {
         format!(r#"{TABLE_HEAD}{},"columnDefinitions":{},"rows":["#, meta.value(), Value::Array(definitions))
     }
 
-    fn converts(&self) -> bool {
-        self.resource.converts()
-    }
-
     /// Whether every client that asked for this form gets the very same bytes.
     pub fn is_shared(&self) -> bool {
         self.form.encoding == Encoding::Json && self.form.shape == Shape::Full && self.resource.is_stored_version()

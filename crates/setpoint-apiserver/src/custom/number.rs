@@ -6,7 +6,7 @@ use super::structure::{Checks, Kind};
 use super::validate::{Findings, Place};
 
 /// Whether a value is a whole number, be it written with a fraction.
-pub fn is_whole(value: &Value) -> bool {
+pub(super) fn is_whole(value: &Value) -> bool {
     match value {
         Value::Number(number) => !number.is_f64() || number.as_f64().is_some_and(is_whole_float),
         _ => false,
@@ -20,7 +20,7 @@ fn is_whole_float(value: f64) -> bool {
 }
 
 /// Whether two values are the same, however their numbers are written.
-pub fn is_same(a: &Value, b: &Value) -> bool {
+pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => a == b || x.as_f64() == y.as_f64(),
         _ => a == b,

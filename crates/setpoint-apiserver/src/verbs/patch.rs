@@ -39,6 +39,11 @@ impl Patch {
         ) {
             return Err(Failure::unsupported_patch());
         }
+        // How its lists are merged is not known of a custom resource. A Scale is not one.
+        let custom = call.resource.custom.is_some() && call.path.subresource.as_deref() != Some("scale");
+        if custom && media_type == "application/strategic-merge-patch+json" {
+            return Err(Failure::unsupported_custom_patch());
+        }
         let malformed = |why: &str| Failure::bad_request(format!("error decoding patch: {why}"));
         let body = Body::json(&call.body).decode_any().map_err(|error| malformed(&error.to_string()))?.object;
         match media_type {

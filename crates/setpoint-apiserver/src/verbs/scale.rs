@@ -10,7 +10,7 @@ use super::update::{Change, Current, Source, change_object};
 use crate::apply::{Applied, Ignored, Managers, Subject, Writer, from_scale, to_scale, update};
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
-use crate::kinds::scale::{scale_of, set_scale, validate_scale};
+use crate::kinds::scale::{Replicas, scale_of, set_scale, validate_scale};
 use crate::negotiate;
 use crate::query::WriteOptions;
 use crate::record;
@@ -23,13 +23,11 @@ use setpoint_api::field::{Errors, Node};
 
 /// The version of the Scale that is read and written.
 const VERSION: &str = "autoscaling/v1";
-/// Where an object has the replicas that its Scale shows.
-const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 pub(super) async fn get(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;
     let stored = read(server, &call.resource, call.namespace(), call.name()).await?;
-    let scale = scale_of(&call.resource.value(&stored));
+    let scale = scale_of(&call.resource.value(&stored), Replicas::of(&call.resource)).map_err(Failure::internal)?;
     Ok(response::encoded(StatusCode::OK, form.encoding, scale.to_string().into_bytes()))
 }
 
@@ -41,6 +39,8 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
         _ => WriteOptions::parse(&call.query, "UpdateOptions")?,
     };
     let resource = &server.scale;
+    let replicas = Replicas::of(&call.resource);
+    let path = replicas.path();
     let input = match call.verb {
         Verb::Patch if applies => Input::Apply(Configuration::read(&call, resource, options.field_validation)?),
         Verb::Patch => Input::Patch(Patch::read(&call)?),
@@ -55,9 +55,9 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
         let Some(Current { stored, object: old }) = current else {
             return Err(Failure::not_found(&call.resource, call.name()));
         };
-        let current = scale_of(old);
+        let current = scale_of(old, replicas).map_err(Failure::internal)?;
         let managers = Managers::parse(stored.record());
-        let mut owners = to_scale(&managers, &REPLICAS, VERSION);
+        let mut owners = to_scale(&managers, &path, VERSION);
         let subject = Subject {
             object_type: resource.schema.root(),
             empty: &resource.empty,
@@ -80,19 +80,22 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
         }
         check_identity(&call, &scale, &current)?;
         let mut errors = Errors::default();
-        validate_scale(Node::root(&scale), &mut errors);
+        // A custom object is checked as a whole.
+        if matches!(replicas, Replicas::BuiltIn) {
+            validate_scale(Node::root(&scale), &mut errors);
+        }
         if !errors.is_empty() {
             return Err(Failure::invalid(resource, call.name(), errors));
         }
         let mut object = old.clone();
-        set_scale(&mut object, &scale);
+        set_scale(&mut object, &scale, replicas);
         object["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();
-        let mut managers = from_scale(managers, owners, &REPLICAS, &call.resource.api_version());
+        let mut managers = from_scale(managers, owners, &path, &call.resource.api_version());
         Ok(Change::Recorded(Decoded { object, warnings: Vec::new() }, managers.text()))
     };
     let source = if call.verb == Verb::Patch { Source::Patch } else { Source::Update };
     let changed = change_object(server, &call, &options, source, change).await?;
-    let scale = scale_of(&call.resource.value(&changed.stored));
+    let scale = scale_of(&call.resource.value(&changed.stored), replicas).map_err(Failure::internal)?;
     Ok(response::encoded(StatusCode::OK, form.encoding, scale.to_string().into_bytes()))
 }
 
