@@ -17,6 +17,8 @@ pub mod prune;
 pub mod scale;
 pub mod structure;
 pub mod table;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 
 pub use definitions::Definitions;

@@ -3,8 +3,6 @@
 mod defaults;
 mod openapi;
 mod structural;
-#[cfg(test)]
-mod tests;
 mod validation;
 
 use jiff::Timestamp;
