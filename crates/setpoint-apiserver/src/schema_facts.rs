@@ -109,6 +109,8 @@ impl Fact {
 
 #[rustfmt::skip]
 const FACTS: &[Fact] = &[
+    map("apiextensions.v1.CustomResourceDefinitionStatus", "conditions", &["type"]),
+    map("apiextensions.v1.JSONSchemaProps", "x-kubernetes-validations", &["rule"]).merging(Some("rule")),
     atomic("apps.v1.DeploymentSpec", "strategy").retaining_keys(),
     map("apps.v1.DeploymentStatus", "conditions", &["type"]).merging(Some("type")),
     map("apps.v1.ReplicaSetStatus", "conditions", &["type"]).merging(Some("type")),

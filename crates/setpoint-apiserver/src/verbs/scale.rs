@@ -27,7 +27,7 @@ const VERSION: &str = "autoscaling/v1";
 pub(super) async fn get(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;
     let stored = read(server, &call.resource, call.namespace(), call.name()).await?;
-    let scale = scale_of(&call.resource.value(&stored), Replicas::of(&call.resource)).map_err(Failure::internal)?;
+    let scale = scale_of(&call.resource.value(&stored), Replicas::of(&call.resource)).map_err(Failure::bad_request)?;
     Ok(response::encoded(StatusCode::OK, form.encoding, scale.to_string().into_bytes()))
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
         let Some(Current { stored, object: old }) = current else {
             return Err(Failure::not_found(&call.resource, call.name()));
         };
-        let current = scale_of(old, replicas).map_err(Failure::internal)?;
+        let current = scale_of(old, replicas).map_err(Failure::bad_request)?;
         let managers = Managers::parse(stored.record());
         let mut owners = to_scale(&managers, &path, VERSION);
         let subject = Subject {
@@ -95,7 +95,7 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
     };
     let source = if call.verb == Verb::Patch { Source::Patch } else { Source::Update };
     let changed = change_object(server, &call, &options, source, change).await?;
-    let scale = scale_of(&call.resource.value(&changed.stored), replicas).map_err(Failure::internal)?;
+    let scale = scale_of(&call.resource.value(&changed.stored), replicas).map_err(Failure::bad_request)?;
     Ok(response::encoded(StatusCode::OK, form.encoding, scale.to_string().into_bytes()))
 }
 

@@ -251,7 +251,9 @@ fn check_revision(call: &Call, object: &Value, current: &Stored, source: Source)
     let given = text_at(object, &["metadata", "resourceVersion"]);
     let now = current.revision().to_string();
     if given.is_empty() || given == "0" {
-        if call.resource.rules.needs_revision && source == Source::Update {
+        // A Scale is a view of an object, and may be written without having been read.
+        let scales = call.path.subresource.as_deref() == Some("scale");
+        if call.resource.rules.needs_revision && source == Source::Update && !scales {
             let mut errors = Errors::default();
             errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
             let Resource { group, plural, .. } = call.resource.as_ref();

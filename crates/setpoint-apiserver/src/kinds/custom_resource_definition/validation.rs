@@ -10,7 +10,7 @@ use crate::cel::Rules;
 use crate::custom::names;
 use crate::custom::structure::{Kind, Structure};
 use crate::go_regex::GoRegex;
-use setpoint_api::field::{Errors, Node, Path};
+use setpoint_api::field::{Errors, Fault, Node, Path};
 use setpoint_api::names::{dns1035_label, dns1123_subdomain};
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
@@ -204,15 +204,16 @@ fn validate_versions_together(versions: Node<'_, '_>, errors: &mut Errors) {
         seen.push(name);
         new
     });
-    if !unique {
-        errors.invalid(&versions.path, shown_versions(versions.value), "must contain unique version names");
-    }
-    let storage = versions.items().filter(|version| version.field("storage").bool() == Some(true)).count();
-    if storage != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.push(setpoint_api::field::Fault::Invalid, &versions.path, || {
+    let mut refuse = |detail: &str| {
+        errors.push(Fault::Invalid, &versions.path, || {
             format!("Invalid value: {}: {detail}", shown_versions(versions.value))
         });
+    };
+    if !unique {
+        refuse("must contain unique version names");
+    }
+    if versions.items().filter(|version| version.field("storage").bool() == Some(true)).count() != 1 {
+        refuse("must have exactly one version marked as storage version");
     }
     if let Some(first) = seen.first() {
         let wrong = dns1035_label(first);
