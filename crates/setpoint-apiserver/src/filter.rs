@@ -41,7 +41,6 @@ impl Filter {
 
     pub fn matches(&self, resource: &Resource, stored: &Stored) -> bool {
         (self.labels.is_empty() || self.labels.matches(&stored.metadata()["labels"]))
-            && (self.fields.is_empty()
-                || self.fields.matches(&resource.value(stored), resource.behaviour.as_ref()))
+            && (self.fields.is_empty() || self.fields.matches(&resource.value(stored), resource.behaviour.as_ref()))
     }
 }

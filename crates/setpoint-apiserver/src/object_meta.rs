@@ -260,7 +260,9 @@ mod tests {
     fn checked(meta: Value, namespaced: bool) -> Vec<String> {
         let rule = |name: &str, prefix: bool| names::object_name(names::dns1123_label, name, prefix);
         let mut errors = Errors::default();
-        validate(Node { value: &meta, path: Path::of("metadata") }, namespaced, &rule, &mut errors);
+        let meta = Node { value: &meta, path: Path::of("metadata") };
+        validate(meta, namespaced, &rule, &mut errors);
+        validate_standard_finalizers(meta.field("finalizers"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

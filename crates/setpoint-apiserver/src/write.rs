@@ -33,6 +33,9 @@ pub struct Decoded {
 
 /// Reads a body as an object of this resource.
 pub fn decode(resource: &Resource, body: Body<'_>, validation: FieldValidation) -> Result<Decoded> {
+    if body.format == Format::Protobuf && (resource.custom.is_some() || resource.is_definitions()) {
+        return Err(Failure::unsupported_body());
+    }
     if let Some(custom) = &resource.custom {
         return decode_custom(resource, custom, body, validation);
     }
@@ -62,9 +65,6 @@ fn decode_custom(
     body: Body<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded> {
-    if body.format == Format::Protobuf {
-        return Err(Failure::unsupported_body());
-    }
     let decoded = body.decode_any().map_err(|error| unrecognized(resource, body, &error))?;
     if !decoded.object.is_object() {
         return Err(unhandled(resource, "an object is needed"));

@@ -109,5 +109,9 @@ fn deprecation(definition: &Value, version: &Value) -> Option<Box<str>> {
 
 fn selectable(version: &Value) -> Box<[FieldPath]> {
     let fields = version["selectableFields"].as_array().into_iter().flatten();
-    fields.filter_map(|field| field["jsonPath"].as_str()).filter(|path| path.starts_with('.')).map(FieldPath::new).collect()
+    fields
+        .filter_map(|field| field["jsonPath"].as_str())
+        .filter(|path| path.starts_with('.'))
+        .map(FieldPath::new)
+        .collect()
 }

@@ -95,7 +95,13 @@ impl Definitions {
     }
 
     /// Looks at a custom object that was just written, after its definition may have been changed or deleted.
-    pub async fn recheck(&self, server: &Shared, resource: &Resource, key: &Arc<str>, revision: Revision) -> Result<()> {
+    pub async fn recheck(
+        &self,
+        server: &Shared,
+        resource: &Resource,
+        key: &Arc<str>,
+        revision: Revision,
+    ) -> Result<()> {
         let Some(custom) = &resource.custom else { return Ok(()) };
         let Lookup::Found(now) = server.registry().find(&resource.group, &resource.version, &resource.plural) else {
             return self.take_back(server, resource, key, revision).await;

@@ -93,9 +93,36 @@ fn is_date_time(text: &str) -> bool {
 /// Numbers with units, such as `1h30m` or `1.5 days`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 30] = [
-        "ns", "nano", "nanos", "nanosecond", "nanoseconds", "us", "µs", "micro", "micros", "microsecond", "ms", "milli",
-        "millis", "millisecond", "milliseconds", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute",
-        "minutes", "h", "hr", "hrs", "hour", "hours",
+        "ns",
+        "nano",
+        "nanos",
+        "nanosecond",
+        "nanoseconds",
+        "us",
+        "µs",
+        "micro",
+        "micros",
+        "microsecond",
+        "ms",
+        "milli",
+        "millis",
+        "millisecond",
+        "milliseconds",
+        "s",
+        "sec",
+        "secs",
+        "second",
+        "seconds",
+        "m",
+        "min",
+        "mins",
+        "minute",
+        "minutes",
+        "h",
+        "hr",
+        "hrs",
+        "hour",
+        "hours",
     ];
     const LONG_UNITS: [&str; 8] = ["d", "day", "days", "w", "wk", "week", "weeks", "wks"];
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text).trim();
@@ -141,7 +168,8 @@ fn is_isbn10(text: &str) -> bool {
     };
     let values: Option<Vec<u32>> = digits.iter().enumerate().map(value).collect();
     values.is_some_and(|values| {
-        values.len() == 10 && values.iter().zip((1..=10).rev()).map(|(value, weight)| value * weight).sum::<u32>() % 11 == 0
+        values.len() == 10
+            && values.iter().zip((1..=10).rev()).map(|(value, weight)| value * weight).sum::<u32>() % 11 == 0
     })
 }
 
@@ -158,14 +186,20 @@ fn digits(text: &str) -> Vec<u32> {
 
 fn has_luhn_sum(digits: &[u32]) -> bool {
     let doubled = |digit: u32| if digit > 4 { digit * 2 - 9 } else { digit * 2 };
-    let sum: u32 =
-        digits.iter().rev().enumerate().map(|(index, digit)| if index % 2 == 1 { doubled(*digit) } else { *digit }).sum();
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(index, digit)| if index % 2 == 1 { doubled(*digit) } else { *digit })
+        .sum();
     sum % 10 == 0
 }
 
 fn is_mac(text: &str) -> bool {
     let hex = |c: char| c.is_ascii_hexdigit();
-    [':', '-'].iter().any(|separator| has_groups(text, *separator, &[2; 6], hex) || has_groups(text, *separator, &[2; 8], hex))
+    [':', '-']
+        .iter()
+        .any(|separator| has_groups(text, *separator, &[2; 6], hex) || has_groups(text, *separator, &[2; 8], hex))
         || has_groups(text, '.', &[4; 3], hex)
 }
 

@@ -16,7 +16,11 @@ enum Step {
     Position(i64),
     All,
     /// The elements of which the value at a path is, or is not, this one.
-    Where { path: JsonPath, equal: bool, value: Value },
+    Where {
+        path: JsonPath,
+        equal: bool,
+        value: Value,
+    },
 }
 
 impl JsonPath {

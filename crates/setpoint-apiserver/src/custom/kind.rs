@@ -19,8 +19,7 @@ use crate::schema::{DecodeError, Decoded, Schema};
 use setpoint_api::field::{Errors, Fault, Node, Path};
 use setpoint_api::names;
 
-const UNCHECKED: &str =
-    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 /// A custom resource in one version.
 #[derive(Debug)]
@@ -227,7 +226,11 @@ fn finalizer_remark(name: &str) -> Option<String> {
     if name.contains('/') || crate::object_meta::STANDARD_FINALIZERS.contains(&name) {
         return None;
     }
-    let advice = if name.contains('.') { "a domain-qualified finalizer name including a path (/)" } else { "a domain-qualified finalizer name" };
+    let advice = if name.contains('.') {
+        "a domain-qualified finalizer name including a path (/)"
+    } else {
+        "a domain-qualified finalizer name"
+    };
     Some(format!(
         "metadata.finalizers: {}: prefer {advice} to avoid accidental conflicts with other finalizer writers",
         json!(name)

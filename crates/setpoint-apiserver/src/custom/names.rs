@@ -42,7 +42,8 @@ pub fn settle(definition: &mut Value, taken: &Taken, now: Timestamp) -> bool {
         if accepted.get(field) == asked.get(field) {
             continue;
         }
-        let wanted = if field == "shortNames" { short_names(&asked) } else { asked[field].as_str().into_iter().collect() };
+        let wanted =
+            if field == "shortNames" { short_names(&asked) } else { asked[field].as_str().into_iter().collect() };
         let own = if field == "shortNames" { short_names(&accepted) } else { Vec::new() };
         let used: Vec<String> = wanted
             .iter()
@@ -161,8 +162,16 @@ mod tests {
             let mut widgets = definition();
             settle(&mut widgets, &taken, now());
             let accepted = condition(&widgets, "NamesAccepted").expect("a condition");
-            assert_eq!((accepted["reason"].as_str(), accepted["message"].as_str()), (Some(reason), Some(message)), "{name}");
-            assert_eq!(condition(&widgets, "Established").map(|c| c["reason"].clone()), Some(json!("NotAccepted")), "{name}");
+            assert_eq!(
+                (accepted["reason"].as_str(), accepted["message"].as_str()),
+                (Some(reason), Some(message)),
+                "{name}"
+            );
+            assert_eq!(
+                condition(&widgets, "Established").map(|c| c["reason"].clone()),
+                Some(json!("NotAccepted")),
+                "{name}"
+            );
             assert!(settle(&mut widgets, &Taken::default(), now()), "{name}: it gets the name when it is free");
             assert!(is_true(&widgets, "Established"), "{name}");
         }

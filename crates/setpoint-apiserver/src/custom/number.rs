@@ -68,11 +68,15 @@ fn out_of_range(number: &Number, kind: Kind, format: &str) -> Option<String> {
         _ => true,
     };
     let name = if kind == Kind::Number { "number" } else { "integer" };
-    (!fits).then(|| if format.is_empty() { format!("{name} (default format)") } else { format!("{name} with format {format}") })
+    (!fits).then(|| {
+        if format.is_empty() { format!("{name} (default format)") } else { format!("{name} with format {format}") }
+    })
 }
 
 fn whole(number: &Number) -> Option<i64> {
-    number.as_i64().or_else(|| number.as_f64().filter(|value| number.is_f64() && is_whole_float(*value)).map(|v| v as i64))
+    number
+        .as_i64()
+        .or_else(|| number.as_f64().filter(|value| number.is_f64() && is_whole_float(*value)).map(|v| v as i64))
 }
 
 /// Compares with a limit. A whole number is compared with the limit's whole part, and that is what a message shows.

@@ -23,8 +23,18 @@ fn said(field: Value, value: Value) -> Vec<String> {
 fn values_are_what_their_schema_asks_for() {
     let rows = [
         ("a text", json!({"type": "string"}), json!("x"), vec![]),
-        ("no text", json!({"type": "string"}), json!(1), vec![r#"a: Invalid value: "integer": a in body must be of type string: "integer""#]),
-        ("null", json!({"type": "string"}), json!(null), vec![r#"a: Invalid value: "null": a in body must be of type string: "null""#]),
+        (
+            "no text",
+            json!({"type": "string"}),
+            json!(1),
+            vec![r#"a: Invalid value: "integer": a in body must be of type string: "integer""#],
+        ),
+        (
+            "null",
+            json!({"type": "string"}),
+            json!(null),
+            vec![r#"a: Invalid value: "null": a in body must be of type string: "null""#],
+        ),
         ("null that may be", json!({"type": "string", "nullable": true}), json!(null), vec![]),
         ("a whole number with a fraction", json!({"type": "integer"}), json!(2.0), vec![]),
         (
@@ -42,14 +52,49 @@ fn values_are_what_their_schema_asks_for() {
             json!(3_000_000_000_i64),
             vec![r#"<nil>: Invalid value: "": Checked value must be of type integer with format int32 in a"#],
         ),
-        ("at a limit", json!({"type": "number", "maximum": 2, "exclusiveMaximum": true}), json!(2), vec!["a: Invalid value: 2: a in body should be less than 2"]),
-        ("below a limit", json!({"type": "number", "minimum": 1.5}), json!(1.2), vec!["a: Invalid value: 1.2: a in body should be greater than or equal to 1.5"]),
-        ("no multiple", json!({"type": "integer", "multipleOf": 3}), json!(4), vec!["a: Invalid value: 4: a in body should be a multiple of 3"]),
+        (
+            "at a limit",
+            json!({"type": "number", "maximum": 2, "exclusiveMaximum": true}),
+            json!(2),
+            vec!["a: Invalid value: 2: a in body should be less than 2"],
+        ),
+        (
+            "below a limit",
+            json!({"type": "number", "minimum": 1.5}),
+            json!(1.2),
+            vec!["a: Invalid value: 1.2: a in body should be greater than or equal to 1.5"],
+        ),
+        (
+            "no multiple",
+            json!({"type": "integer", "multipleOf": 3}),
+            json!(4),
+            vec!["a: Invalid value: 4: a in body should be a multiple of 3"],
+        ),
         ("counted in characters", json!({"type": "string", "maxLength": 2}), json!("éé"), vec![]),
-        ("no such value", json!({"type": "integer", "enum": [1, 2]}), json!(3), vec![r#"a: Unsupported value: 3: supported values: "1", "2""#]),
-        ("too few", json!({"type": "array", "minItems": 2, "items": {"type": "string"}}), json!(["x"]), vec!["a: Invalid value: 1: a in body should have at least 2 items"]),
-        ("too many fields", json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "string"}}), json!({"x": "", "y": ""}), vec!["a: Too many: 2: must have at most 1 item"]),
-        ("too few fields", json!({"type": "object", "minProperties": 1}), json!({}), vec!["a: Invalid value: 0: a in body should have at least 1 properties"]),
+        (
+            "no such value",
+            json!({"type": "integer", "enum": [1, 2]}),
+            json!(3),
+            vec![r#"a: Unsupported value: 3: supported values: "1", "2""#],
+        ),
+        (
+            "too few",
+            json!({"type": "array", "minItems": 2, "items": {"type": "string"}}),
+            json!(["x"]),
+            vec!["a: Invalid value: 1: a in body should have at least 2 items"],
+        ),
+        (
+            "too many fields",
+            json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "string"}}),
+            json!({"x": "", "y": ""}),
+            vec!["a: Too many: 2: must have at most 1 item"],
+        ),
+        (
+            "too few fields",
+            json!({"type": "object", "minProperties": 1}),
+            json!({}),
+            vec!["a: Invalid value: 0: a in body should have at least 1 properties"],
+        ),
         (
             "no alternative",
             json!({"type": "integer", "anyOf": [{"minimum": 5}, {"maximum": 1}]}),
@@ -63,7 +108,9 @@ fn values_are_what_their_schema_asks_for() {
             "two alternatives",
             json!({"type": "integer", "oneOf": [{"minimum": 1}, {"minimum": 2}]}),
             json!(3),
-            vec![r#"<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found 2 valid alternatives"#],
+            vec![
+                r#"<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found 2 valid alternatives"#,
+            ],
         ),
         (
             "what it must not be",
@@ -80,8 +127,18 @@ fn values_are_what_their_schema_asks_for() {
                 r#"<nil>: Invalid value: "": "a" must validate all the schemas (allOf)"#,
             ],
         ),
-        ("a field that is missing", json!({"type": "object", "required": ["b"]}), json!({}), vec!["a.b: Required value"]),
-        ("a format", json!({"type": "string", "format": "ipv4"}), json!("1.2"), vec![r#"a: Invalid value: "1.2": a in body must be of type ipv4: "1.2""#]),
+        (
+            "a field that is missing",
+            json!({"type": "object", "required": ["b"]}),
+            json!({}),
+            vec!["a.b: Required value"],
+        ),
+        (
+            "a format",
+            json!({"type": "string", "format": "ipv4"}),
+            json!("1.2"),
+            vec![r#"a: Invalid value: "1.2": a in body must be of type ipv4: "1.2""#],
+        ),
     ];
     for (name, schema, value, expected) in rows {
         assert_eq!(said(schema, value), expected, "{name}");

@@ -177,7 +177,8 @@ impl Findings {
                 self.value(field, old.and_then(|old| old.get(name)), below, &place.field(name));
             }
         }
-        for name in checks.into_iter().flat_map(|checks| &checks.required).filter(|name| !fields.contains_key(&***name)) {
+        for name in checks.into_iter().flat_map(|checks| &checks.required).filter(|name| !fields.contains_key(&***name))
+        {
             self.errors.required(&Path::of(&place.field(name).shown()), "");
         }
     }

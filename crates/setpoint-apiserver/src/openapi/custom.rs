@@ -20,14 +20,16 @@ pub(super) async fn definitions(server: &Arc<Shared>, group: &str) -> Result<Vec
     let scope = resource.directory(None);
     let page = server.store.range(Range { scope: &scope, after: None, limit: 0, at: At::Now }).await?;
     let of_group = page.entries.iter().filter(|entry| group.is_empty() || entry.key.ends_with(&format!(".{group}")));
-    Ok(of_group.map(|entry| resource.value(&Stored::from(entry))).filter(|d| group.is_empty() || d["spec"]["group"] == group).collect())
+    Ok(of_group
+        .map(|entry| resource.value(&Stored::from(entry)))
+        .filter(|d| group.is_empty() || d["spec"]["group"] == group)
+        .collect())
 }
 
 /// What the document of a version needs: the schemas of its kinds, and those that all kinds share.
 pub(super) fn schemas(definitions: &[Value], group: &str, version: &str) -> Map<String, Value> {
     let shared = |name: &str| name.starts_with("io.k8s.apimachinery.") || name.starts_with("io.k8s.api.autoscaling.");
-    let mut schemas: Map<String, Value> =
-        definitions_as_json().into_iter().filter(|(name, _)| shared(name)).collect();
+    let mut schemas: Map<String, Value> = definitions_as_json().into_iter().filter(|(name, _)| shared(name)).collect();
     for definition in definitions.iter().filter(|definition| definition["spec"]["group"] == group) {
         let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
         let Some(found) = versions.into_iter().find(|found| found["name"] == version) else { continue };

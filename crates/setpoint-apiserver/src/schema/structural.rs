@@ -93,7 +93,8 @@ impl Compiler {
             .map(|(name, property)| field(name, self.shape(property), property))
             .collect();
         if let Some(metadata) = metadata {
-            let shapes = [("apiVersion", Shape::String), ("kind", Shape::String), ("metadata", Shape::Object(metadata))];
+            let shapes =
+                [("apiVersion", Shape::String), ("kind", Shape::String), ("metadata", Shape::Object(metadata))];
             fields.extend(shapes.map(|(name, shape)| field(name, shape, &Structure::default())));
             fields.sort_by(|a, b| a.name.cmp(&b.name));
         }

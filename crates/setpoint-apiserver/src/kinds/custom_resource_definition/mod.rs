@@ -82,7 +82,8 @@ impl Behaviour for CustomResourceDefinition {
 /// A version that is stored now may have objects for as long as nobody says otherwise.
 fn note_stored_version(object: &mut Value) {
     let versions = object["spec"]["versions"].as_array().into_iter().flatten();
-    let storage = versions.into_iter().find(|version| version["storage"] == true).map(|version| version["name"].clone());
+    let storage =
+        versions.into_iter().find(|version| version["storage"] == true).map(|version| version["name"].clone());
     let Some(name) = storage else { return };
     let stored = &mut object["status"]["storedVersions"];
     match stored {
@@ -102,7 +103,10 @@ fn unknown_formats(definition: &Value) -> Vec<String> {
                 {
                     found.push(name.to_owned());
                 }
-                fields.iter().filter(|(name, _)| *name != "default" && *name != "enum").for_each(|(_, v)| collect(v, found));
+                fields
+                    .iter()
+                    .filter(|(name, _)| *name != "default" && *name != "enum")
+                    .for_each(|(_, v)| collect(v, found));
             }
             Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
             _ => {}

@@ -50,14 +50,20 @@ impl Context {
 pub(super) fn validate_root(schema: Node<'_, '_>, errors: &mut Errors) {
     let kind = schema.field("type");
     if kind.is_set() && kind.str() != "object" {
-        let detail = r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
+        let detail =
+            r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
         errors.invalid(&kind.path, kind.str(), detail);
         return;
     }
     let fields = schema.value.as_object().into_iter().flatten();
-    if fields.filter(|(_, value)| !value.is_null()).any(|(name, _)| !ALLOWED_AT_ROOT.iter().any(|(_, known)| known == name)) {
+    if fields
+        .filter(|(_, value)| !value.is_null())
+        .any(|(name, _)| !ALLOWED_AT_ROOT.iter().any(|(_, known)| known == name))
+    {
         let allowed = ALLOWED_AT_ROOT.map(|(shown, _)| shown).join(" ");
-        let detail = format!("only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled");
+        let detail = format!(
+            "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         errors.invalid(&schema.path, schema.value, &detail);
     }
 }
@@ -228,9 +234,11 @@ fn validate_keys(items: Node<'_, '_>, keys: Node<'_, '_>, errors: &mut Errors) {
     let parent = items.path.field("properties");
     for key in keys.items().map(|key| key.str()) {
         let Some(property) = items.value["properties"].get(key) else { continue };
-        let required = items.value["required"].as_array().is_some_and(|required| required.iter().any(|name| name == key));
+        let required =
+            items.value["required"].as_array().is_some_and(|required| required.iter().any(|name| name == key));
         if !required && property.get("default").is_none() {
-            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.required(&parent.key(key).field("default"), detail);
         }
         if property["nullable"] == true {

@@ -62,7 +62,9 @@ fn invariants(schema: Node<'_, '_>, level: Level, errors: &mut Errors) {
     let (int_or_string, preserves) =
         (flag(&schema, "x-kubernetes-int-or-string"), flag(&schema, "x-kubernetes-preserve-unknown-fields"));
     let embedded = flag(&schema, "x-kubernetes-embedded-resource");
-    for (name, set) in [("x-kubernetes-preserve-unknown-fields", preserves), ("x-kubernetes-embedded-resource", embedded)] {
+    for (name, set) in
+        [("x-kubernetes-preserve-unknown-fields", preserves), ("x-kubernetes-embedded-resource", embedded)]
+    {
         if int_or_string && set {
             errors.invalid(&schema.field(name).path, true, "must be false if x-kubernetes-int-or-string is true");
         }
@@ -118,8 +120,9 @@ fn metadata(schema: Node<'_, '_>, level: Level, embedded: bool, errors: &mut Err
     let known = ["name", "generateName"];
     let fields = value["properties"].as_object();
     let only_names = fields.is_none_or(|fields| fields.keys().all(|name| known.contains(&name.as_str())));
-    let only_fields =
-        value.as_object().is_some_and(|all| all.keys().all(|name| matches!(name.as_str(), "type" | "properties" | "default" | "description")));
+    let only_fields = value.as_object().is_some_and(|all| {
+        all.keys().all(|name| matches!(name.as_str(), "type" | "properties" | "default" | "description"))
+    });
     if level == Level::Root && !(only_names && only_fields) {
         let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.forbidden(&path, detail);

@@ -37,7 +37,8 @@ fn validate_rest(object: Node<'_, '_>, errors: &mut Errors) {
     validate_stored_versions(object, errors);
     validate_approval(object, errors);
     if object.field("spec").field("preserveUnknownFields").value == &Value::Bool(true) {
-        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let detail =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.invalid(&Path::of("spec.preserveUnknownFields"), true, detail);
     }
 }
@@ -95,7 +96,10 @@ fn validate_spec(spec: Node<'_, '_>, errors: &mut Errors) {
             let schema = schema.field("openAPIV3Schema");
             validate_schema(Node { value: schema.value, path: path.field("openAPIV3Schema") }, has_status, errors);
         }
-        let moved = |name: &'static str| Node { value: first.value.get(name).unwrap_or(&Value::Null), path: spec.path.field(name) };
+        let moved = |name: &'static str| Node {
+            value: first.value.get(name).unwrap_or(&Value::Null),
+            path: spec.path.field(name),
+        };
         if shared.subresources {
             validate_scale(moved("subresources"), errors);
         }
@@ -425,7 +429,8 @@ fn validate_stored_versions(object: Node<'_, '_>, errors: &mut Errors) {
 /// Groups of Kubernetes' own are defined with its project's approval.
 fn validate_approval(object: Node<'_, '_>, errors: &mut Errors) {
     let group = object.field("spec").field("group").str().to_owned();
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
+    let protected =
+        ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
     if !protected {
         return;
     }

@@ -55,7 +55,8 @@ async fn names_belong_to_who_had_them_first() {
     api.post(DEFINITIONS, widgets(json!({}))).await.expect(201);
     let mut gadgets = widgets(json!({}));
     gadgets["metadata"]["name"] = json!("gadgets.example.com");
-    gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget", "listKind": "GadgetList", "singular": "gadget"});
+    gadgets["spec"]["names"] =
+        json!({"plural": "gadgets", "kind": "Widget", "listKind": "GadgetList", "singular": "gadget"});
     api.post(DEFINITIONS, gadgets).await.expect(201);
     let path = format!("{DEFINITIONS}/gadgets.example.com");
     let waiting = api.get(&path).await.expect(200);

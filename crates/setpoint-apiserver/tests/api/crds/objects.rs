@@ -33,7 +33,11 @@ async fn defaults_are_filled_in_and_unknown_fields_dropped() {
 
     object["metadata"]["name"] = json!("b");
     let strict = api.post(format!("{WIDGETS}?fieldValidation=Strict"), object.clone()).await;
-    strict.refused(400, "BadRequest", &[r#"strict decoding error: unknown field "metadata.odd", unknown field "other""#]);
+    strict.refused(
+        400,
+        "BadRequest",
+        &[r#"strict decoding error: unknown field "metadata.odd", unknown field "other""#],
+    );
     assert_eq!(api.names(WIDGETS).await, ["a"]);
     let ignored = api.post(format!("{WIDGETS}?fieldValidation=Ignore"), object).await.expect(201);
     assert!(ignored.warnings().is_empty());
@@ -66,7 +70,11 @@ async fn an_object_that_is_not_as_defined_is_not_stored() {
     api.post(WIDGETS, other).await.refused(422, "Invalid", &["kind: Invalid value: \"Gadget\": must be Widget"]);
     let mut other = widget("a", json!({}));
     other["apiVersion"] = json!("example.com/v9");
-    api.post(WIDGETS, other).await.refused(400, "BadRequest", &["does not match the expected API version (example.com/v1)"]);
+    api.post(WIDGETS, other).await.refused(
+        400,
+        "BadRequest",
+        &["does not match the expected API version (example.com/v1)"],
+    );
     assert!(api.names(WIDGETS).await.is_empty());
 }
 
@@ -76,7 +84,11 @@ async fn a_refused_change_changes_nothing() {
     let path = format!("{WIDGETS}/a");
     let made = api.post(WIDGETS, widget("a", json!({"size": 1}))).await.expect(201);
     api.merge_patch(&path, json!({"spec": {"size": 10}})).await.refused(422, "Invalid", &["less than or equal to 9"]);
-    api.merge_patch(&path, json!({"spec": "x"})).await.refused(422, "Invalid", &["spec in body must be of type object"]);
+    api.merge_patch(&path, json!({"spec": "x"})).await.refused(
+        422,
+        "Invalid",
+        &["spec in body must be of type object"],
+    );
     let strategic = api.strategic_patch(&path, json!({"spec": {"size": 2}})).await;
     strategic.refused(415, "UnsupportedMediaType", &["application/merge-patch+json"]);
     api.put(&path, widget("a", json!({}))).await.refused(422, "Invalid", &["must be specified for an update"]);

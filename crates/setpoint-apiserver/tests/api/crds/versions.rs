@@ -8,9 +8,12 @@ use crate::fixture::{Api, escaped};
 const WIDGETS_V2: &str = "/apis/example.com/v2/namespaces/default/widgets";
 
 fn two_versions() -> Value {
-    let mut newer = version("v2", json!({
-        "note": {"type": "string"}, "extra": {"type": "string", "default": "e"},
-    }));
+    let mut newer = version(
+        "v2",
+        json!({
+            "note": {"type": "string"}, "extra": {"type": "string", "default": "e"},
+        }),
+    );
     newer["storage"] = json!(false);
     newer["selectableFields"] = json!([{"jsonPath": ".spec.note"}]);
     let mut older = version("v1", json!({"size": {"type": "integer"}, "note": {"type": "string"}}));
@@ -71,7 +74,9 @@ async fn a_version_that_is_no_longer_served_is_gone() {
     let api = Api::new().await;
     api.post(DEFINITIONS, two_versions()).await.expect(201);
     api.post(WIDGETS, widget("a", json!({}))).await.expect(201);
-    api.json_patch(DEFINITION, json!([{"op": "replace", "path": "/spec/versions/0/served", "value": false}])).await.expect(200);
+    api.json_patch(DEFINITION, json!([{"op": "replace", "path": "/spec/versions/0/served", "value": false}]))
+        .await
+        .expect(200);
     assert_eq!(api.get(WIDGETS).await.expect(404).text(), "404 page not found\n");
     api.get(format!("{WIDGETS_V2}/a")).await.expect(200);
     let gone = api.json_patch(DEFINITION, json!([{"op": "remove", "path": "/spec/versions/0"}])).await;
