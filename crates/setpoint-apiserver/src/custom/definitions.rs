@@ -1,7 +1,7 @@
 //! Keeps what is served in step with the definitions that are stored.
 //!
 //! Every commit of a definition ends here before its writer is answered: the definition is read again, its names are
-//! settled, and the registry is replaced. So what is served follows from what is stored, whoever wrote it and in whatever
+//! settled if they are not yet, and the registry is replaced. So what is served follows from what is stored, whoever wrote it and in whatever
 //! order, and a definition can be used as soon as its create is answered. One that is deleted stays until its objects are
 //! gone; [`Cleaner`] sees to that.
 
@@ -36,7 +36,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// What is known of the definitions.
 #[derive(Debug)]
 pub struct Definitions {
-    /// One definition is settled at a time.
+    /// Held while a definition is written, so that no two get one name.
+    turn: tokio::sync::Mutex<()>,
     known: tokio::sync::Mutex<BTreeMap<String, Known>>,
     /// The names of those that are being deleted.
     terminating: Mutex<HashSet<String>>,
@@ -64,8 +65,26 @@ struct Known {
 impl Definitions {
     pub fn new() -> (Definitions, Cleaner) {
         let (wake, woken) = mpsc::unbounded_channel();
-        let definitions = Definitions { known: tokio::sync::Mutex::default(), terminating: Mutex::default(), wake };
+        let definitions = Definitions {
+            turn: tokio::sync::Mutex::default(),
+            known: tokio::sync::Mutex::default(),
+            terminating: Mutex::default(),
+            wake,
+        };
         (definitions, Cleaner { woken })
+    }
+
+    /// Waits until nobody else writes a definition.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Settles the names of a definition that is about to be stored, so that it is stored once.
+    pub async fn settle_new(&self, server: &Shared, definition: &mut Value) {
+        let known = self.known.lock().await;
+        let (name, group) = (text_at(definition, &["metadata", "name"]), text_at(definition, &["spec", "group"]));
+        let taken = taken(&server.registry(), &known, name, group);
+        names::settle(definition, &taken, Timestamp::now());
     }
 
     /// Serves what is defined in the store.
@@ -281,6 +300,7 @@ async fn clean_up(server: &Shared, name: &str) -> Result<()> {
             false => Outcome::NeverServed,
             true => delete_objects(server, &definition).await?,
         };
+        let _turn = server.definitions.turn().await;
         let (status, reason, message) = outcome.condition();
         names::set_condition(&mut definition, "Terminating", status, reason, &message, Timestamp::now());
         if !matches!(outcome, Outcome::Left(_))

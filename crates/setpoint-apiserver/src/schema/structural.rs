@@ -98,6 +98,8 @@ impl Compiler {
             fields.extend(shapes.map(|(name, shape)| field(name, shape, &Structure::default())));
             fields.sort_by(|a, b| a.name.cmp(&b.name));
         }
+        // There may be many definitions, each with many fields, for as long as they are served.
+        fields.shrink_to_fit();
         self.definitions[position].fields = fields;
         Shape::Object(position)
     }

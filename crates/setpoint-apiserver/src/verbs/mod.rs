@@ -35,6 +35,11 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
     if call.verb == Verb::DeleteCollection && call.resource.rules.keeps_collection {
         return Err(Failure::method_not_allowed());
     }
+    let reads = matches!(call.verb, Verb::Get | Verb::List);
+    let _turn = match call.resource.is_definitions() && !reads {
+        true => Some(server.definitions.turn().await),
+        false => None,
+    };
     match (call.verb, subresource) {
         (Verb::Get, Some(Subresource::Scale)) => scale::get(server, call).await,
         (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
