@@ -10,7 +10,10 @@ use setpoint_api::names;
 
 /// A format by its name.
 #[derive(Debug, Clone, Copy)]
-pub struct Format(&'static (&'static str, fn(&str) -> bool));
+pub struct Format(&'static Known);
+
+/// A format's name, and what it asks for.
+type Known = (&'static str, fn(&str) -> bool);
 
 impl Format {
     pub fn find(name: &str) -> Option<Format> {
@@ -31,7 +34,7 @@ pub fn is_known(name: &str) -> bool {
     matches!(name, "" | "int32" | "int64" | "float" | "double" | "int-or-string") || Format::find(name).is_some()
 }
 
-const FORMATS: &[(&str, fn(&str) -> bool)] = &[
+const FORMATS: &[Known] = &[
     ("bsonobjectid", |text| text.len() == 24 && is_hex(text)),
     ("byte", |text| STANDARD.decode(text).is_ok()),
     ("cidr", is_cidr),
@@ -177,7 +180,7 @@ fn is_isbn13(text: &str) -> bool {
     let digits = digits(text);
     let only_digits = text.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | ' '));
     let sum: u32 = digits.iter().zip([1, 3].into_iter().cycle()).map(|(digit, weight)| digit * weight).sum();
-    only_digits && digits.len() == 13 && sum % 10 == 0
+    only_digits && digits.len() == 13 && sum.is_multiple_of(10)
 }
 
 fn digits(text: &str) -> Vec<u32> {
@@ -192,7 +195,7 @@ fn has_luhn_sum(digits: &[u32]) -> bool {
         .enumerate()
         .map(|(index, digit)| if index % 2 == 1 { doubled(*digit) } else { *digit })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_mac(text: &str) -> bool {

@@ -37,7 +37,7 @@ fn definition(name: &str, schema: &Value, names: &HashMap<Box<str>, usize>) -> D
                 shape,
                 patch: fact.map_or(Patch::default(), |fact| fact.patch),
                 atomic: schema_facts::is_atomic_map(type_name, name),
-                key_default: schema_facts::key_default(type_name, name).map(Value::from),
+                key_default: schema_facts::key_default(type_name, name).map(|default| Box::new(Value::from(default))),
             }
         })
         .collect();

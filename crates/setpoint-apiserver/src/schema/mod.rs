@@ -90,7 +90,7 @@ pub struct Field {
     /// Whether an apply sees its value as one, though it is an object or a map.
     pub atomic: bool,
     /// What an apply takes it to be where it is the key of a list and was left out.
-    pub key_default: Option<Value>,
+    pub key_default: Option<Box<Value>>,
     pub(crate) emission: Emission,
 }
 
@@ -200,7 +200,7 @@ impl<'s> Type<'s> {
     pub fn key_default(self, key: &str) -> Option<Value> {
         let field = self.field(key)?;
         let written = || (field.emission == Emission::Always).then(|| field.shape.zero(self.definitions));
-        field.key_default.clone().or_else(written)
+        field.key_default.as_deref().cloned().or_else(written)
     }
 }
 

@@ -112,7 +112,7 @@ fn field(name: &str, shape: Shape, structure: &Structure) -> Field {
         shape,
         patch: Patch::default(),
         atomic: structure.atomic,
-        key_default: key_default.cloned(),
+        key_default: key_default.cloned().map(Box::new),
         emission: Emission::AsGiven,
     }
 }
