@@ -161,7 +161,9 @@ fn subresource_facts(resource: &Resource, subresource: Subresource) -> Value {
 /// Changes when the stored form does.
 fn storage_hash(resource: &Resource) -> String {
     let group = resource.stored_in.as_ref().unwrap_or(&resource.group);
-    let digest = Sha256::digest(format!("{group}/{}/{}", resource.storage_version(), resource.kind));
+    // Kubernetes keeps definitions in an older version, and clients that know its hashes know this one.
+    let version = if resource.is_definitions() { "v1beta1" } else { resource.storage_version() };
+    let digest = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
     STANDARD.encode(&digest[..8])
 }
 

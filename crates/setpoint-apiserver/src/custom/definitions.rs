@@ -18,10 +18,13 @@ use tokio::sync::mpsc;
 
 use super::definition::{resources, stored_schema_digest};
 use super::names::{self, Taken};
+use crate::apply::Writer;
 use crate::deletion;
 use crate::failure::{Failure, Result};
+use crate::kind::Part;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Propagation};
+use crate::record;
 use crate::registry::{DEFINITIONS, Lookup, Registry, Resource, text_at};
 use crate::server::Shared;
 use crate::verbs;
@@ -79,12 +82,15 @@ impl Definitions {
         self.turn.lock().await
     }
 
-    /// Settles the names of a definition that is about to be stored, so that it is stored once.
-    pub async fn settle_new(&self, server: &Shared, definition: &mut Value) {
+    /// Settles the names of a definition that is about to be stored, so that it is stored once. Returns the record of who
+    /// owns its fields.
+    pub async fn settle_new(&self, server: &Shared, definition: &mut Value, record: &[u8]) -> Result<Vec<u8>> {
         let known = self.known.lock().await;
+        let old = definition.clone();
         let (name, group) = (text_at(definition, &["metadata", "name"]), text_at(definition, &["spec", "group"]));
         let taken = taken(&server.registry(), &known, name, group);
         names::settle(definition, &taken, Timestamp::now());
+        record_of_settled(server, definition, &old, record)
     }
 
     /// Serves what is defined in the store.
@@ -178,7 +184,8 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
         if !terminating {
             let taken = taken(&server.registry(), known, name, text_at(&definition, &["spec", "group"]));
             if names::settle(&mut definition, &taken, Timestamp::now()) {
-                let value = Some(object::encode(&definition, stored.record()));
+                let record = record_of_settled(server, &mut definition, &resource.value(&stored), stored.record())?;
+                let value = Some(object::encode(&definition, &record));
                 let commit = Commit { key: key.clone(), value, expected: Expected::Revision(entry.revision) };
                 match server.store.commit(commit).await {
                     Ok(committed) => revision = committed.revision,
@@ -194,6 +201,14 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
         }
         return Ok(freed);
     }
+}
+
+/// What the server says of a definition is the server's.
+fn record_of_settled(server: &Shared, definition: &mut Value, old: &Value, record: &[u8]) -> Result<Vec<u8>> {
+    let resource = server.registry().built_in(DEFINITIONS.0, "v1", DEFINITIONS.1);
+    let (api_version, now) = (resource.api_version(), deletion::seconds(Timestamp::now()));
+    let writer = Writer { manager: "kube-apiserver", api_version: &api_version, subresource: "status", now: &now };
+    record::of_changed(&resource, definition, old, record, Part::Status, &writer)
 }
 
 /// Puts a definition's resources into the registry. Returns its group if it gave up names.

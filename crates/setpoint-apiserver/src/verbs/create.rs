@@ -66,9 +66,10 @@ pub(super) async fn insert(
         };
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
-        if resource.is_definitions() && !options.dry_run {
-            server.definitions.settle_new(server, &mut candidate).await;
-        }
+        let record = match resource.is_definitions() && !options.dry_run {
+            true => Cow::Owned(server.definitions.settle_new(server, &mut candidate, &record).await?),
+            false => record,
+        };
         name = text_at(&candidate, &["metadata", "name"]).to_owned();
         let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
         let bytes = object::encode(&candidate, &record);
