@@ -144,6 +144,7 @@ pub enum Fault {
     TooLong,
     TooMany,
     NotFound,
+    TypeInvalid,
 }
 
 impl Fault {
@@ -158,6 +159,7 @@ impl Fault {
             Fault::TooLong => "FieldValueTooLong",
             Fault::TooMany => "FieldValueTooMany",
             Fault::NotFound => "FieldValueNotFound",
+            Fault::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 }
@@ -244,7 +246,8 @@ impl Errors {
     }
 
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        self.push(Fault::TooMany, path, || format!("Too many: {actual}: must have at most {max} items"));
+        let items = if max == 1 { "item" } else { "items" };
+        self.push(Fault::TooMany, path, || format!("Too many: {actual}: must have at most {max} {items}"));
     }
 
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Serialize) {

@@ -17,6 +17,9 @@ const LABEL_KEY_RULE: &str = "must consist of alphanumeric characters, '-', '_' 
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
      or '.', and must start and end with an alphanumeric character";
+const DNS1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const DNS1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+     an alphabetic character, and end with an alphanumeric character";
 const CONFIG_MAP_KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 const RELAXED_ENV_VAR_NAME_RULE: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
@@ -49,6 +52,15 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
         } else {
             grammar(DNS1123_LABEL_RULE, DNS1123_LABEL, &["my-name", "123-abc"])
         });
+    }
+    messages
+}
+
+/// Like [`dns1123_label`], but begins with a letter.
+pub fn dns1035_label(value: &str) -> Vec<String> {
+    let mut messages = longer_than(value, LABEL_MAX);
+    if !is_dns1123_label(value) || value.starts_with(|c: char| c.is_ascii_digit()) {
+        messages.push(grammar(DNS1035_LABEL_RULE, DNS1035_LABEL, &["my-name", "abc-123"]));
     }
     messages
 }

@@ -112,6 +112,27 @@ impl Quantity {
         self.nanos % NANOS == 0
     }
 
+    /// In units, if it is a whole number of them that fits.
+    pub fn to_i64(self) -> Option<i64> {
+        if self.is_whole() { i64::try_from(self.nanos / NANOS).ok() } else { None }
+    }
+
+    /// In units, as near as a fractional number comes.
+    pub fn to_f64(self) -> f64 {
+        self.nanos as f64 / NANOS as f64
+    }
+
+    /// The sum, shown with the suffixes of the first.
+    pub fn checked_add(self, other: Quantity) -> Option<Quantity> {
+        let notation = if self.is_zero() { other.notation } else { self.notation };
+        Some(Quantity { nanos: self.nanos.checked_add(other.nanos)?, notation })
+    }
+
+    /// The difference, shown with the suffixes of the first.
+    pub fn checked_sub(self, other: Quantity) -> Option<Quantity> {
+        self.checked_add(Quantity { nanos: other.nanos.checked_neg()?, notation: other.notation })
+    }
+
     /// In units, rounded away from zero, at most what fits.
     pub fn value(self) -> i64 {
         saturate(div_away_from_zero(self.nanos, NANOS))
@@ -120,6 +141,12 @@ impl Quantity {
     /// In thousandths, rounded away from zero, at most what fits.
     pub fn milli_value(self) -> i64 {
         saturate(div_away_from_zero(self.nanos, NANOS / 1000))
+    }
+}
+
+impl From<i64> for Quantity {
+    fn from(units: i64) -> Quantity {
+        Quantity { nanos: i128::from(units) * NANOS, notation: Notation::Exponent }
     }
 }
 
@@ -303,6 +330,16 @@ mod tests {
         assert_eq!(quantity("100m").value(), 1);
         assert_eq!(quantity("-100m").value(), -1);
         assert_eq!(quantity("1.0001").milli_value(), 1001);
+    }
+
+    #[test]
+    fn amounts_are_added_and_converted() {
+        let quantity = |text: &str| Quantity::parse(text).expect(text);
+        assert_eq!(quantity("1Gi").checked_add(quantity("1Gi")).map(|sum| sum.to_string()).as_deref(), Some("2Gi"));
+        assert_eq!(quantity("1").checked_sub(quantity("1500m")).map(|rest| rest.to_string()).as_deref(), Some("-500m"));
+        assert_eq!(quantity("1k").checked_add(Quantity::from(1)), Some(quantity("1001")));
+        assert_eq!((quantity("1k").to_i64(), quantity("1500m").to_i64()), (Some(1000), None));
+        assert_eq!(quantity("1500m").to_f64(), 1.5);
     }
 
     proptest! {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::kind::Behaviour;
 use crate::kinds;
-use crate::registry::{Registry, Resource, Rules, Subresource};
+use crate::kinds::custom_resource_definition::CustomResourceDefinition;
+use crate::registry::{DEFINITIONS, Registry, Resource, Rules, Subresource};
 use crate::schema::Schemas;
 
 /// All built-in resources.
 pub fn registry(schemas: &Schemas) -> Registry {
     use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status};
     let new = |group: &'static str, version: &'static str, kind: &'static str, behaviour: Arc<dyn Behaviour>| {
-        let package = group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
-        let name = format!("io.k8s.api.{package}.{version}.{kind}");
+        let name = definition_name(group, version, kind);
         let schema = schemas.get(&name).unwrap_or_else(|| panic!("{name} is among the built-in schemas"));
         Resource::new(group, version, kind, behaviour, schema)
     };
@@ -63,6 +63,14 @@ pub fn registry(schemas: &Schemas) -> Registry {
         ..core("ServiceAccount", "sa", Arc::new(kinds::service_account::ServiceAccount))
     });
 
+    registry.add(Resource {
+        namespaced: false,
+        short_names: vec!["crd".into(), "crds".into()],
+        categories: vec!["api-extensions".into()],
+        subresources: vec![Status],
+        rules: Rules { needs_revision: true, ..Rules::default() },
+        ..new(DEFINITIONS.0, "v1", "CustomResourceDefinition", Arc::new(CustomResourceDefinition))
+    });
     registry.add(new("apps", "v1", "ControllerRevision", Arc::new(kinds::controller_revision::ControllerRevision)));
     registry.add(Resource {
         short_names: vec!["deploy".into()],
@@ -94,6 +102,17 @@ pub fn registry(schemas: &Schemas) -> Registry {
         ..new("events.k8s.io", "v1", "Event", Arc::new(kinds::event::EventsEvent))
     });
     registry
+}
+
+/// The full name of a kind's schema, such as `io.k8s.api.core.v1.Pod`, or `com.example.v1.Widget` for a custom one.
+pub fn definition_name(group: &str, version: &str, kind: &str) -> String {
+    if group.contains('.') && group.strip_suffix(".k8s.io").is_none_or(|package| package.contains('.')) {
+        let reversed: Vec<&str> = group.rsplit('.').collect();
+        return format!("{}.{version}.{kind}", reversed.join("."));
+    }
+    let package = group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+    let root = if group == DEFINITIONS.0 { "io.k8s.apiextensions-apiserver.pkg.apis" } else { "io.k8s.api" };
+    format!("{root}.{package}.{version}.{kind}")
 }
 
 /// The shape that all scalable kinds share. It is not served by itself.

@@ -102,13 +102,16 @@ fn group_facts<'r>(group: &str, versions: impl Iterator<Item = &'r str>) -> Valu
 pub fn resources(registry: &Registry, group: &str, version: &str) -> Result<Response> {
     let Some(resources) = registry.version(group, version) else {
         let known = registry.groups().any(|(known, _)| known == group);
-        return Err(if known { Failure::no_such_resource() } else { Failure::page_not_found() });
+        let custom = registry.is_custom_group(group);
+        return Err(if known && !custom { Failure::no_such_resource() } else { Failure::page_not_found() });
     };
     let mut listed = Vec::new();
     for resource in resources {
         listed.push(resource_facts(resource));
         let mut subresources = resource.subresources.clone();
-        subresources.sort_by_key(|subresource| subresource.name());
+        if resource.custom.is_none() {
+            subresources.sort_by_key(|subresource| subresource.name());
+        }
         listed.extend(subresources.into_iter().map(|subresource| subresource_facts(resource, subresource)));
     }
     let mut body = json!({"kind": "APIResourceList", "resources": listed});
@@ -158,7 +161,9 @@ fn subresource_facts(resource: &Resource, subresource: Subresource) -> Value {
 /// Changes when the stored form does.
 fn storage_hash(resource: &Resource) -> String {
     let group = resource.stored_in.as_ref().unwrap_or(&resource.group);
-    let digest = Sha256::digest(format!("{group}/{}/{}", resource.version, resource.kind));
+    // Kubernetes keeps definitions in an older version, and clients that know its hashes know this one.
+    let version = if resource.is_definitions() { "v1beta1" } else { resource.storage_version() };
+    let digest = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
     STANDARD.encode(&digest[..8])
 }
 

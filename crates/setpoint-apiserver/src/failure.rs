@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use setpoint_store as store;
 
+use crate::apply::Conflict;
 use crate::registry::Resource;
 use setpoint_api::field::{Errors, FieldError};
 
@@ -82,12 +83,23 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(json!({}))
     }
 
+    /// Nothing is served under a path of this resource's that it does not have: of a custom resource nothing is known.
+    pub fn page_not_found_of(resource: &Resource) -> Failure {
+        if resource.custom.is_some() { Failure::page_not_found() } else { Failure::no_such_resource() }
+    }
+
     pub fn page_not_found() -> Failure {
         Failure { code: StatusCode::NOT_FOUND, body: Body::PageNotFound }
     }
 
     pub fn method_not_allowed() -> Failure {
         let message = "the server does not allow this method on the requested resource";
+        Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(json!({}))
+    }
+
+    /// Nothing new is made of a kind whose definition is going away.
+    pub fn definition_terminating() -> Failure {
+        let message = "create not allowed while custom resource definition is terminating";
         Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(json!({}))
     }
 
@@ -112,10 +124,19 @@ impl Failure {
             .with_details(json!({}))
     }
 
+    pub fn unsupported_custom_patch() -> Failure {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
     pub fn already_exists(resource: &Resource, name: &str, being_deleted: bool) -> Failure {
         let prefix = if being_deleted { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} already exists", resource.qualified(name));
         Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(resource_details(resource, name))
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self.body, Body::Status { reason: "AlreadyExists", .. })
     }
 
     /// Somebody else wrote the object since it was read.
@@ -127,6 +148,32 @@ impl Failure {
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Failure {
         let message = format!("Operation cannot be fulfilled on {}: {why}", resource.qualified(name));
         Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(resource_details(resource, name))
+    }
+
+    /// An apply would change what others own.
+    pub fn owned_by_others(conflicts: &[Conflict]) -> Failure {
+        let message = match conflicts {
+            [one] => format!("Apply failed with 1 conflict: {one}"),
+            many => {
+                let mut lines = Vec::new();
+                for (index, conflict) in many.iter().enumerate() {
+                    let owner = conflict.owner();
+                    if index == 0 || many[index - 1].owner() != owner {
+                        lines.push(format!("conflicts with {owner}:"));
+                    }
+                    lines.push(format!("- {}", conflict.field()));
+                }
+                format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
+            }
+        };
+        let causes: Vec<Value> = conflicts
+            .iter()
+            .map(|conflict| {
+                let message = format!("conflict with {}", conflict.owner());
+                json!({"reason": "FieldManagerConflict", "message": message, "field": conflict.field()})
+            })
+            .collect();
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(json!({"causes": causes}))
     }
 
     /// A conflict that Kubernetes reports under the name of a subresource.

@@ -20,8 +20,7 @@ impl Filter {
             options.label_selector.parse::<LabelSelector>().map_err(|e| Failure::bad_request(e.to_string()))?;
         let fields =
             options.field_selector.parse::<FieldSelector>().map_err(|e| Failure::bad_request(e.to_string()))?;
-        let selectable = resource.behaviour.selectable_fields();
-        fields.check(selectable).map_err(|e| Failure::bad_request(e.to_string()))?;
+        fields.check(resource.behaviour.as_ref()).map_err(|e| Failure::bad_request(e.to_string()))?;
         Ok(Filter { labels, fields })
     }
 
@@ -42,7 +41,6 @@ impl Filter {
 
     pub fn matches(&self, resource: &Resource, stored: &Stored) -> bool {
         (self.labels.is_empty() || self.labels.matches(&stored.metadata()["labels"]))
-            && (self.fields.is_empty()
-                || self.fields.matches(&resource.value(stored), resource.behaviour.selectable_fields()))
+            && (self.fields.is_empty() || self.fields.matches(&resource.value(stored), resource.behaviour.as_ref()))
     }
 }

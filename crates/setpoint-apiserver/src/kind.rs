@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use setpoint_api::field::{Errors, Node};
 use setpoint_api::names;
@@ -23,6 +23,14 @@ pub struct Column {
     pub description: &'static str,
     /// 0 is always shown; 1 only with `-o wide`.
     pub priority: i32,
+}
+
+impl Column {
+    /// What a table says of it.
+    pub fn definition(&self) -> Value {
+        let Column { name, kind, format, description, priority } = self;
+        json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+    }
 }
 
 /// A field that `--field-selector` may use, besides `metadata.name` and `metadata.namespace`.
@@ -61,6 +69,15 @@ pub trait Behaviour: Debug + Send + Sync {
     /// Takes over from `old` what a write to this part may not change. The server has already carried over `status`
     /// (for [`Part::Main`]) or everything but `status` (for [`Part::Status`]) where the kind has that subresource.
     fn prepare_update(&self, _object: &mut Value, _old: &Value, _part: Part) {}
+
+    /// The fields, with all below them, that a write to this part does not set whatever it says, and so does not own. Where
+    /// the kind has a status, a write to the object itself never sets that.
+    fn untouched_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"]],
+            Part::Main | Part::Other(_) => &[],
+        }
+    }
 
     /// Messages for what is wrong with a name; none if it is good. `prefix` is true for a `generateName`.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -105,8 +122,16 @@ pub trait Behaviour: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The last step of a write that is in order: drops what the stored form does not hold.
+    fn settle(&self, _object: &mut Value) {}
+
     /// The columns of this kind's table, the first of them its name.
     fn columns(&self) -> &[Column];
+
+    /// The same as a table has them. Only for a kind whose columns are not known beforehand.
+    fn column_definitions(&self) -> Vec<Value> {
+        self.columns().iter().map(Column::definition).collect()
+    }
 
     /// One cell for each column.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
@@ -115,8 +140,24 @@ pub trait Behaviour: Debug + Send + Sync {
         &[]
     }
 
+    /// Whether a selector by another field is told which fields there are.
+    fn names_its_selectors(&self) -> bool {
+        self.selectable_fields().is_empty()
+    }
+
+    /// Whether `--field-selector` may use a field, besides those of metadata.
+    fn is_selectable(&self, field: &str) -> bool {
+        self.selectable_fields().iter().any(|known| known.name == field)
+    }
+
+    /// The value of a field for `--field-selector`; "" where it is absent or cannot be selected by.
+    fn selected(&self, object: &Value, field: &str) -> String {
+        let known = self.selectable_fields().iter().find(|known| known.name == field);
+        known.map_or_else(String::new, |known| (known.value)(object))
+    }
+
     /// What clients of this kind are told whatever they ask, if it is on its way out.
-    fn deprecation(&self) -> Option<&'static str> {
+    fn deprecation(&self) -> Option<&str> {
         None
     }
 

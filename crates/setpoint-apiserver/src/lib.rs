@@ -4,13 +4,17 @@
 //! and [`response`]. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept
 //! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`] and [`namespaces`] do the I/O.
 
+pub mod apply;
 pub mod authentication;
 pub mod built_in;
+pub mod cel;
 pub mod columns;
+pub mod custom;
 pub mod deletion;
 pub mod discovery;
 pub mod failure;
 pub mod filter;
+pub mod go_regex;
 pub mod health;
 pub mod ip;
 pub mod json_syntax;
@@ -25,6 +29,7 @@ pub mod object_meta;
 pub mod openapi;
 pub mod patch;
 pub mod query;
+pub mod record;
 pub mod registry;
 pub mod render;
 pub mod request;

@@ -130,11 +130,11 @@ struct StoreMetrics {
 
 impl StoreMetrics {
     fn read(server: &Shared) -> StoreMetrics {
-        let resources = server.registry.resources().filter(|resource| resource.stored_in.is_none());
+        let registry = server.registry();
         let count =
             |resource: &Arc<Resource>| (resource.group_resource(), server.store.count(&resource.directory(None)));
         StoreMetrics {
-            objects: resources.map(count).collect(),
+            objects: registry.kept().map(count).collect(),
             revision: server.store.revision(),
             statistics: server.store.statistics(),
         }

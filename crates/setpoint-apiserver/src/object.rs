@@ -9,13 +9,21 @@
 //!
 //! A reader puts the head and `"metadata":{"resourceVersion":"<revision>"` before it. So a list is a concatenation, a
 //! watch event is written once, and selectors parse the metadata alone.
+//!
+//! The record of who owns which field, `managedFields`, stands last in the metadata. It is text to whoever does not ask for
+//! it: often longer than the object, and of no interest to any rule.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use memchr::memmem;
 use serde_json::{Map, Value};
 use setpoint_store::{Entry, Revision};
 
 const LENGTH: usize = size_of::<u32>();
 const SLOT: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
+
+/// What stands before the record's `[`. Within a text the quotes would be escaped, and no other field of metadata that
+/// could have this name is a list.
+const RECORD: &[u8] = b",\"managedFields\":";
 
 /// A stored value and the revision that wrote it.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,15 +39,20 @@ impl std::fmt::Debug for Stored {
     }
 }
 
-/// An object's text, ready to be stored. `kind`, `apiVersion` and `metadata.resourceVersion` are left out.
-pub fn encode(object: &Value) -> Bytes {
+/// An object's text, ready to be stored, with the record of who owns its fields (a list, or nothing). `kind`, `apiVersion`
+/// and `metadata.resourceVersion` are left out.
+pub fn encode(object: &Value, record: &[u8]) -> Bytes {
     let mut text = BytesMut::with_capacity(512);
     text.put_u32_le(0);
     let empty = Map::new();
     let object = object.as_object().unwrap_or(&empty);
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "resourceVersion" | "managedFields")) {
         put_field(&mut text, key, value);
+    }
+    if !record.is_empty() {
+        text.put_slice(RECORD);
+        text.put_slice(record);
     }
     text.put_u8(b'}');
     let length = u32::try_from(text.len() - LENGTH).expect("bodies are limited to megabytes");
@@ -115,16 +128,44 @@ impl Stored {
         &text[..length]
     }
 
-    /// The object's `metadata`, with its resourceVersion, without reading the rest.
+    /// The metadata up to the record, and the record.
+    fn metadata_and_record(&self) -> (&[u8], &[u8]) {
+        let text = self.metadata_text();
+        let inner = text.strip_suffix(b"}").unwrap_or(text);
+        let starts = |at: &usize| inner.get(at + RECORD.len()) == Some(&b'[');
+        match memmem::find_iter(inner, RECORD).find(starts) {
+            Some(at) => (&inner[..at], &inner[at + RECORD.len()..]),
+            None => (inner, &[]),
+        }
+    }
+
+    /// The record of who owns which field, as a JSON list; empty if there is none.
+    pub fn record(&self) -> &[u8] {
+        self.metadata_and_record().1
+    }
+
+    /// The object's `metadata`, with its resourceVersion and without the record, without reading the rest.
     pub fn metadata(&self) -> Value {
-        let mut text = Vec::with_capacity(self.metadata_text().len() + 64);
-        self.write_metadata(b"{", &mut text);
+        let (metadata, _) = self.metadata_and_record();
+        let mut text = Vec::with_capacity(metadata.len() + 64);
+        self.write_slot(b"{", metadata, &mut text);
+        text.put_slice(b"}}");
         let mut object: Value = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
         object["metadata"].take()
     }
 
-    /// The whole object.
+    /// The object without the record, as all rules see it.
     pub fn value(&self, head: &[u8]) -> Value {
+        let (metadata, _) = self.metadata_and_record();
+        let mut text = Vec::with_capacity(head.len() + self.text_len());
+        self.write_slot(head, metadata, &mut text);
+        text.put_slice(b"}");
+        text.put_slice(&self.bytes[LENGTH + self.metadata_text().len()..]);
+        serde_json::from_slice(&text).expect("stored text is the JSON that was encoded")
+    }
+
+    /// The object with the record.
+    pub fn whole_value(&self, head: &[u8]) -> Value {
         let mut text = Vec::with_capacity(head.len() + self.text_len());
         self.write(head, &mut text);
         serde_json::from_slice(&text).expect("stored text is the JSON that was encoded")
@@ -142,7 +183,25 @@ mod tests {
     use super::*;
 
     fn stored(object: &Value, revision: Revision) -> Stored {
-        Stored::new(encode(object), revision)
+        Stored::new(encode(object, b""), revision)
+    }
+
+    #[test]
+    fn the_record_of_owners_is_kept_apart() {
+        let tricky = r#"x,"managedFields":[1]"#;
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"managedFields": "[2]"},
+            "metadata": {"name": "a", "annotations": {"a": tricky, "managedFields": "["}, "managedFields": [3]},
+        });
+        let record = br#"[{"manager":"m"}]"#;
+        let with = Stored::new(encode(&object, record), 7);
+        let without = Stored::new(encode(&object, b""), 7);
+        assert_eq!((with.record(), without.record()), (&record[..], &b""[..]));
+        assert_eq!(with.value(b"{"), without.value(b"{"));
+        assert_eq!(with.metadata(), without.metadata());
+        assert_eq!(with.value(b"{")["metadata"]["annotations"]["a"], tricky);
+        assert_eq!(with.whole_value(b"{")["metadata"]["managedFields"], json!([{"manager": "m"}]));
+        assert_eq!(without.whole_value(b"{"), without.value(b"{"));
     }
 
     #[test]

@@ -13,8 +13,8 @@ const IMMUTABLE: &str = "field is immutable";
 pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer that has the garbage collector delete an object's dependents before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
-const MANAGER_MAX: usize = 128;
+pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+pub(crate) const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 
 /// The order in which Kubernetes declares an owner reference's fields, and so shows them.
@@ -48,7 +48,6 @@ pub fn validate(
     validate_owner_references(meta.field("ownerReferences"), errors);
     validate_finalizers(meta.field("finalizers"), errors);
     validate_managed_fields(meta.field("managedFields"), errors);
-    validate_standard_finalizers(meta.field("finalizers"), errors);
 }
 
 /// Checks changed metadata against what it was. Kubernetes runs these rules once for all kinds and once more among the
@@ -56,7 +55,6 @@ pub fn validate(
 pub fn validate_update(meta: Node<'_, '_>, old: &Value, errors: &mut Errors) {
     validate_change(meta, old, errors);
     validate_change(meta, old, errors);
-    validate_standard_finalizers(meta.field("finalizers"), errors);
 }
 
 /// Takes over into changed metadata what its writer may leave out or may not choose.
@@ -262,7 +260,9 @@ mod tests {
     fn checked(meta: Value, namespaced: bool) -> Vec<String> {
         let rule = |name: &str, prefix: bool| names::object_name(names::dns1123_label, name, prefix);
         let mut errors = Errors::default();
-        validate(Node { value: &meta, path: Path::of("metadata") }, namespaced, &rule, &mut errors);
+        let meta = Node { value: &meta, path: Path::of("metadata") };
+        validate(meta, namespaced, &rule, &mut errors);
+        validate_standard_finalizers(meta.field("finalizers"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 use setpoint_store::Revision;
 
 use crate::failure::{Failure, Result};
+use crate::object_meta::validate_field_manager;
 use setpoint_api::field::{Errors, Path};
 
 /// A parsed query string. The first of several values counts, as in Kubernetes.
@@ -203,12 +204,43 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
+    /// Who writes; "" if that was not said.
+    pub manager: String,
+    /// Whether an apply takes what others own.
+    pub force: bool,
+}
+
+/// Whether a write is an apply, which has options of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Apply,
+    /// A patch of another type.
+    Patch,
+    Other,
 }
 
 impl WriteOptions {
     /// `kind` names the options in errors, such as `CreateOptions`.
     pub fn parse(query: &Query, kind: &str) -> Result<WriteOptions> {
+        WriteOptions::parse_for(query, kind, Manner::Other)
+    }
+
+    pub fn of_patch(query: &Query, is_apply: bool) -> Result<WriteOptions> {
+        WriteOptions::parse_for(query, "PatchOptions", if is_apply { Manner::Apply } else { Manner::Patch })
+    }
+
+    fn parse_for(query: &Query, kind: &str, manner: Manner) -> Result<WriteOptions> {
         let mut errors = Errors::default();
+        let (manager, force) = (query.text("fieldManager"), query.flag("force"));
+        let manager_path = Path::of("fieldManager");
+        match manner {
+            Manner::Apply if manager.is_empty() => errors.required(&manager_path, "is required for apply patch"),
+            Manner::Patch if force.is_some() => {
+                errors.forbidden(&Path::of("force"), "may not be specified for non-apply patch");
+            }
+            _ => {}
+        }
+        validate_field_manager(manager, &manager_path, &mut errors);
         let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -219,12 +251,9 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        let manager = query.text("fieldManager");
-        if manager.len() > 128 {
-            errors.too_long(&Path::of("fieldManager"), 128);
-        }
         refuse(kind, errors)?;
-        Ok(WriteOptions { dry_run, field_validation })
+        let force = manner == Manner::Apply && force == Some(true);
+        Ok(WriteOptions { dry_run, field_validation, manager: manager.to_owned(), force })
     }
 }
 

@@ -1,12 +1,14 @@
 //! The resources this server serves, and how to find one by its path.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::custom::CustomKind;
 use crate::kind::{Behaviour, Part};
 use crate::object::Stored;
 use crate::schema::Schema;
@@ -22,6 +24,8 @@ pub struct Resource {
     pub kind: Text,
     pub plural: Text,
     pub singular: Text,
+    /// The kind of its lists.
+    pub list_kind: Text,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub namespaced: bool,
@@ -31,7 +35,11 @@ pub struct Resource {
     pub schema: Schema,
     /// The group under which the objects are kept, where it is not this one (events are served in two groups).
     pub stored_in: Option<Text>,
+    /// What its definition says, for a custom resource.
+    pub custom: Option<Arc<CustomKind>>,
     pub(crate) head: Bytes,
+    /// The object of which nothing was said.
+    pub(crate) empty: Value,
 }
 
 /// Where Kubernetes treats a kind unlike most others.
@@ -114,13 +122,16 @@ impl Resource {
         Resource {
             plural: Cow::Owned(format!("{singular}s")),
             singular: Cow::Owned(singular),
+            list_kind: Cow::Owned(format!("{kind}List")),
             short_names: Vec::new(),
             categories: Vec::new(),
             namespaced: true,
             subresources: Vec::new(),
             rules: Rules::default(),
             stored_in: None,
+            custom: None,
             head: Bytes::from(head),
+            empty: schema.empty_object(),
             group,
             version,
             kind,
@@ -139,7 +150,9 @@ impl Resource {
     }
 
     pub fn verbs(&self) -> &'static [&'static str] {
-        if self.rules.keeps_collection {
+        if self.custom.is_some() {
+            &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+        } else if self.rules.keeps_collection {
             &["create", "delete", "get", "list", "patch", "update", "watch"]
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -159,6 +172,16 @@ impl Resource {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
+    /// Whether these are the definitions of custom resources, which decide what is served.
+    pub fn is_definitions(&self) -> bool {
+        self.group == DEFINITIONS.0 && self.plural == DEFINITIONS.1
+    }
+
+    /// The version that objects are kept in.
+    pub fn storage_version(&self) -> &str {
+        self.custom.as_ref().map_or(&self.version, |custom| &custom.storage_version)
+    }
+
     /// `pods` or `deployments.apps`.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
@@ -174,9 +197,39 @@ impl Resource {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// A stored object, whole, in the form it is stored in.
+    /// A stored object in the form it is stored in, without the record of who owns its fields.
     pub fn value(&self, stored: &Stored) -> Value {
-        stored.value(&self.head)
+        self.brought_up_to_date(stored.value(&self.head), stored)
+    }
+
+    /// A stored object, whole, in the form it is stored in.
+    pub fn whole_value(&self, stored: &Stored) -> Value {
+        self.brought_up_to_date(stored.whole_value(&self.head), stored)
+    }
+
+    /// A custom object may have been stored in another version, or before its schema was changed.
+    fn brought_up_to_date(&self, mut object: Value, stored: &Stored) -> Value {
+        if let Some(custom) = &self.custom
+            && custom.converts(stored.revision())
+        {
+            custom.convert(&mut object, stored.revision());
+        }
+        object
+    }
+
+    /// Whether what is shown of an object is the text that is stored.
+    pub fn is_shown_as_stored(&self, stored: &Stored) -> bool {
+        !self.converts() && self.custom.as_ref().is_none_or(|custom| !custom.converts(stored.revision()))
+    }
+
+    /// Whether objects that are stored now are shown as they are.
+    pub fn is_stored_version(&self) -> bool {
+        !self.converts() && self.version == self.storage_version()
+    }
+
+    /// Whether objects are kept in another shape than they are served in.
+    pub fn converts(&self) -> bool {
+        self.stored_in.is_some()
     }
 
     /// The key of one object.
@@ -203,8 +256,12 @@ fn join_group(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// Every resource served, in the order discovery lists them.
-#[derive(Debug, Default)]
+/// The group and the plural of the kind that defines kinds.
+pub const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+
+/// Every resource served, in the order discovery lists them. A request is answered by the registry as it was when the
+/// request came; cloning one copies references.
+#[derive(Debug, Clone, Default)]
 pub struct Registry {
     /// Group, then version, then plural. The core group is "".
     groups: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Resource>>>>,
@@ -247,9 +304,40 @@ impl Registry {
         }
     }
 
-    /// The groups and their versions, the core group first.
+    /// Takes a resource out, in all its versions.
+    pub fn remove(&mut self, group: &str, plural: &str) {
+        let Some(versions) = self.groups.get_mut(group) else { return };
+        for resources in versions.values_mut() {
+            resources.remove(plural);
+        }
+        versions.retain(|_, resources| !resources.is_empty());
+        if versions.is_empty() {
+            self.groups.remove(group);
+        }
+    }
+
+    /// Whether a group has only custom resources, of which another server would not know that they could exist.
+    pub fn is_custom_group(&self, group: &str) -> bool {
+        let versions = self.groups.get(group).into_iter().flat_map(BTreeMap::values);
+        versions.flat_map(BTreeMap::values).all(|resource| resource.custom.is_some())
+    }
+
+    /// The groups and their versions, the core group first, and of each the best version first.
     pub fn groups(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
-        self.groups.iter().map(|(group, versions)| (group.as_ref(), versions.keys().map(AsRef::as_ref)))
+        self.groups.iter().map(|(group, versions)| {
+            let mut versions: Vec<&str> = versions.keys().map(AsRef::as_ref).collect();
+            versions.sort_by_key(|version| Reverse(maturity(version)));
+            (group.as_ref(), versions.into_iter())
+        })
+    }
+
+    /// One resource for each kind of object that is kept, whatever the groups and versions it is served in.
+    pub fn kept(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.groups.values().flat_map(|versions| {
+            let mut seen = HashSet::new();
+            let resources = versions.values().flat_map(BTreeMap::values);
+            resources.filter(move |resource| resource.stored_in.is_none() && seen.insert(&resource.plural))
+        })
     }
 
     /// The resources of one version of a group; `None` if it is not served.
@@ -260,6 +348,26 @@ impl Registry {
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|versions| versions.values().flat_map(|resources| resources.values()))
     }
+}
+
+/// How a version compares with others: `v2` is better than `v1`, that than `v1beta1`, and any of them than `foo`.
+fn maturity(version: &str) -> (u8, u64, u64, Reverse<&str>) {
+    let parsed = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let major: u64 = rest[..digits].parse().ok()?;
+        let (level, minor) = match &rest[digits..] {
+            "" => (3, "0"),
+            rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+                (Some(minor), _) => (2, minor),
+                (_, Some(minor)) => (1, minor),
+                _ => return None,
+            },
+        };
+        Some((level, major, minor.parse().ok()?))
+    };
+    let (level, major, minor) = parsed().unwrap_or((0, 0, 0));
+    (level, major, minor, Reverse(version))
 }
 
 /// The text at a path of fields; "" where there is none.

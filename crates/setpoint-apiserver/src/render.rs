@@ -70,6 +70,11 @@ impl Renderer {
         Ok(Renderer { resource, form, include, now })
     }
 
+    /// Goes on with the resource as it is defined now.
+    pub fn redefine(&mut self, resource: Arc<Resource>) {
+        self.resource = resource;
+    }
+
     pub fn form(&self) -> Form {
         self.form
     }
@@ -100,10 +105,10 @@ impl Renderer {
         let head = match self.form.shape {
             Shape::Table => self.table_head(meta, true),
             Shape::Full => format!(
-                r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
-                self.resource.kind,
+                r#"{{"kind":"{}","apiVersion":"{}","metadata":{},"items":["#,
+                self.resource.list_kind,
                 self.resource.api_version(),
-                meta.value()
+                self.list_meta(meta)
             ),
             Shape::Partial => format!(
                 r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":["#,
@@ -115,7 +120,7 @@ impl Renderer {
             let text = format!("{}null}}", head.trim_end_matches('['));
             return response::encoded(StatusCode::OK, self.form.encoding, text.into_bytes());
         }
-        if self.form == Form::JSON && !self.converts() {
+        if self.form == Form::JSON && items.iter().all(|item| self.resource.is_shown_as_stored(item)) {
             return self.list_of_stored(head, items);
         }
         let mut text = head.into_bytes();
@@ -133,7 +138,9 @@ impl Renderer {
     fn list_of_stored(&self, head: String, items: Vec<Stored>) -> Response {
         const CHUNK: usize = 64 * 1024;
         let commas = items.len().saturating_sub(1);
-        let length = head.len() + items.iter().map(|item| 1 + item.text_len()).sum::<usize>() + commas + "]}".len();
+        let item_head = self.item_head();
+        let text: usize = items.iter().map(|item| item_head.len() + item.text_len()).sum();
+        let length = head.len() + text + commas + "]}".len();
         let mut items = items.into_iter();
         let mut head = Some(head);
         let mut done = false;
@@ -154,7 +161,7 @@ impl Renderer {
                 if !std::mem::take(&mut at_start) {
                     chunk.push(b',');
                 }
-                item.write(b"{", &mut chunk);
+                item.write(&item_head, &mut chunk);
             }
             Some(Bytes::from(chunk))
         });
@@ -163,15 +170,29 @@ impl Renderer {
 
     fn write_item(&self, stored: &Stored, into: &mut Vec<u8>) {
         match self.form.shape {
-            Shape::Full => self.write_full(b"{", stored, into),
+            Shape::Full => self.write_full(&self.item_head(), stored, into),
             Shape::Partial => stored.write_metadata(PARTIAL_HEAD, into),
             Shape::Table => self.write_row(stored, into),
         }
     }
 
+    /// What stands before the metadata of an object in a list. Custom objects say there, too, what they are.
+    fn item_head(&self) -> Bytes {
+        if self.resource.custom.is_some() { self.resource.head().clone() } else { Bytes::from_static(b"{") }
+    }
+
+    /// Lists of custom objects say, too, that they do not go on.
+    fn list_meta(&self, meta: &ListMeta) -> Value {
+        let mut value = meta.value();
+        if self.resource.custom.is_some() && meta.continue_token.is_none() {
+            value["continue"] = "".into();
+        }
+        value
+    }
+
     fn write_full(&self, head: &[u8], stored: &Stored, into: &mut Vec<u8>) {
-        if self.converts() {
-            let mut served = self.resource.behaviour.to_served(self.resource.value(stored));
+        if !self.resource.is_shown_as_stored(stored) {
+            let mut served = self.resource.behaviour.to_served(self.resource.whole_value(stored));
             if head == b"{"
                 && let Some(fields) = served.as_object_mut()
             {
@@ -204,32 +225,12 @@ impl Renderer {
     }
 
     fn table_head(&self, meta: &ListMeta, columns: bool) -> String {
-        let definitions: Vec<Value> = self
-            .resource
-            .behaviour
-            .columns()
-            .iter()
-            .filter(|_| columns)
-            .map(|column| {
-                json!({
-                    "name": column.name,
-                    "type": column.kind,
-                    "format": column.format,
-                    "description": column.description,
-                    "priority": column.priority,
-                })
-            })
-            .collect();
+        let definitions = if columns { self.resource.behaviour.column_definitions() } else { Vec::new() };
         format!(r#"{TABLE_HEAD}{},"columnDefinitions":{},"rows":["#, meta.value(), Value::Array(definitions))
-    }
-
-    /// Whether objects are kept in another shape than they are served in.
-    fn converts(&self) -> bool {
-        self.resource.stored_in.is_some()
     }
 
     /// Whether every client that asked for this form gets the very same bytes.
     pub fn is_shared(&self) -> bool {
-        self.form.encoding == Encoding::Json && self.form.shape == Shape::Full && !self.converts()
+        self.form.encoding == Encoding::Json && self.form.shape == Shape::Full && self.resource.is_stored_version()
     }
 }

@@ -49,8 +49,8 @@ pub struct Fact {
 
 /// The name of a definition in these tables: `io.k8s.api.core.v1.Pod` is `core.v1.Pod`.
 pub fn short_name(definition: &str) -> &str {
-    let name = definition.strip_prefix("io.k8s.api.");
-    name.or_else(|| definition.strip_prefix("io.k8s.apimachinery.pkg.apis.")).unwrap_or(definition)
+    let packages = ["io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."];
+    packages.iter().find_map(|package| definition.strip_prefix(package)).unwrap_or(definition)
 }
 
 pub fn fact(type_name: &str, field: &str) -> Option<&'static Fact> {
@@ -65,6 +65,12 @@ pub fn is_atomic_type(type_name: &str) -> bool {
 /// Whether an apply sees the map in this field as one value.
 pub fn is_atomic_map(type_name: &str, field: &str) -> bool {
     ATOMIC_MAPS.contains(&(type_name, field))
+}
+
+/// What the key of a list is where it is left out. A field that is always written needs no row: it is then zero.
+pub fn key_default(type_name: &str, field: &str) -> Option<&'static str> {
+    let row = KEY_DEFAULTS.iter().find(|(name, key, _)| *name == type_name && *key == field);
+    row.map(|(_, _, default)| *default)
 }
 
 pub fn facts() -> &'static [Fact] {
@@ -103,6 +109,8 @@ impl Fact {
 
 #[rustfmt::skip]
 const FACTS: &[Fact] = &[
+    map("apiextensions.v1.CustomResourceDefinitionStatus", "conditions", &["type"]),
+    map("apiextensions.v1.JSONSchemaProps", "x-kubernetes-validations", &["rule"]).merging(Some("rule")),
     atomic("apps.v1.DeploymentSpec", "strategy").retaining_keys(),
     map("apps.v1.DeploymentStatus", "conditions", &["type"]).merging(Some("type")),
     map("apps.v1.ReplicaSetStatus", "conditions", &["type"]).merging(Some("type")),
@@ -147,6 +155,12 @@ const FACTS: &[Fact] = &[
     set("discovery.v1.Endpoint", "addresses"),
     set("meta.v1.ObjectMeta", "finalizers").merging(None),
     map("meta.v1.ObjectMeta", "ownerReferences", &["uid"]).merging(Some("uid")),
+];
+
+const KEY_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("core.v1.ContainerPort", "protocol", "TCP"),
+    ("core.v1.LocalObjectReference", "name", ""),
+    ("core.v1.ServicePort", "protocol", "TCP"),
 ];
 
 const ATOMIC_MAPS: &[(&str, &str)] = &[("core.v1.PodSpec", "nodeSelector"), ("core.v1.ServiceSpec", "selector")];

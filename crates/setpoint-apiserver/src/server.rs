@@ -20,6 +20,7 @@ use serde_json::Value;
 use setpoint_store::Store;
 
 use crate::authentication::{Authenticator, Identity};
+use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
@@ -48,9 +49,10 @@ pub struct Server(Arc<Shared>);
 #[derive(Debug)]
 pub struct Shared {
     pub store: Arc<dyn Store>,
-    pub registry: Registry,
+    registry: tokio::sync::watch::Sender<Arc<Registry>>,
     pub metrics: Metrics,
     pub namespaces: Namespaces,
+    pub definitions: Definitions,
     pub services: Mutex<Allocator>,
     pub schemas: Schemas,
     pub documents: openapi::Documents,
@@ -110,14 +112,16 @@ impl Server {
     /// Must be called on a tokio runtime.
     pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
         let (namespaces, emptier) = Namespaces::new();
+        let (definitions, cleaner) = Definitions::new();
         let schemas = Schemas::built_in();
         let server = Server(Arc::new(Shared {
             metrics: Metrics::default(),
-            registry: built_in::registry(&schemas),
+            registry: tokio::sync::watch::Sender::new(Arc::new(built_in::registry(&schemas))),
             scale: built_in::scale(&schemas),
             schemas,
             documents: openapi::Documents::default(),
             namespaces,
+            definitions,
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
             ready: AtomicBool::new(false),
@@ -125,8 +129,10 @@ impl Server {
             store,
         }));
         server.0.namespaces.create_initial(&server.0).await?;
+        server.0.definitions.load(&server.0).await?;
         verbs::services::learn_addresses(&server.0).await?;
         tokio::spawn(emptier.run(server.0.clone()));
+        tokio::spawn(cleaner.run(server.0.clone()));
         server.0.ready.store(true, Ordering::Release);
         Ok(server)
     }
@@ -178,16 +184,17 @@ impl Server {
             Target::Resource(path) => path,
             target => return self.0.answer_plain(target, parts, &query).await,
         };
-        let resource = match self.0.registry.find(&path.group, &path.version, &path.resource) {
+        let registry = self.0.registry();
+        let resource = match registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
-            Lookup::NoResource => return Err(Failure::no_such_resource()),
-            Lookup::NoGroup => return Err(Failure::page_not_found()),
+            Lookup::NoResource if !registry.is_custom_group(&path.group) => return Err(Failure::no_such_resource()),
+            Lookup::NoResource | Lookup::NoGroup => return Err(Failure::page_not_found()),
         };
         check_scope(&resource, &path, &parts.method)?;
         let verb = path.verb(&parts.method, query.is_watch())?;
         about.verb = verb.name();
         about.resource = resource.plural.to_string();
-        about.deprecation = resource.behaviour.deprecation();
+        about.deprecation = resource.behaviour.deprecation().map(str::to_owned);
         let _in_flight = self.0.metrics.in_flight(verb);
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { resource, verb, path, query, headers, body, now };
@@ -220,7 +227,7 @@ impl Server {
 struct About {
     verb: &'static str,
     resource: String,
-    deprecation: Option<&'static str>,
+    deprecation: Option<String>,
     body_read: bool,
 }
 
@@ -233,6 +240,21 @@ impl Default for About {
 impl Shared {
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// The resources that are served now.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.borrow().clone()
+    }
+
+    /// Changes what is served. Requests that are under way go on with what was served before.
+    pub fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        self.registry.send_modify(|registry| change(Arc::make_mut(registry)));
+    }
+
+    /// Tells when what is served changes.
+    pub fn registry_changes(&self) -> tokio::sync::watch::Receiver<Arc<Registry>> {
+        self.registry.subscribe()
     }
 
     /// Becomes true when the server stops; long answers end then.
@@ -249,15 +271,16 @@ impl Shared {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Err(Failure::method_not_allowed());
         }
+        let registry = self.registry();
         match target {
-            Target::Index => Ok(discovery::index(&self.registry)),
+            Target::Index => Ok(discovery::index(&registry)),
             Target::Version => Ok(discovery::version()),
             Target::Metrics => Ok(self.metrics.answer(self)),
             Target::Health { endpoint, check } => health::answer(self, endpoint, check.as_deref(), query),
-            Target::CoreVersions => Ok(discovery::core_versions(&self.registry, &parts.headers)),
-            Target::Groups => Ok(discovery::groups(&self.registry, &parts.headers)),
-            Target::Group { group } => discovery::group(&self.registry, &group),
-            Target::GroupVersion { group, version } => discovery::resources(&self.registry, &group, &version),
+            Target::CoreVersions => Ok(discovery::core_versions(&registry, &parts.headers)),
+            Target::Groups => Ok(discovery::groups(&registry, &parts.headers)),
+            Target::Group { group } => discovery::group(&registry, &group),
+            Target::GroupVersion { group, version } => discovery::resources(&registry, &group, &version),
             Target::OldOpenApi => Ok(openapi::answer_v2(&parts.headers)),
             Target::OpenApi { document: None } => openapi::answer_index(self).await,
             Target::OpenApi { document: Some(document) } => {
@@ -273,10 +296,13 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
     if let Some(name) = &path.subresource
         && resource.subresource(name).is_none()
     {
-        return Err(Failure::no_such_resource());
+        return Err(match path.name.as_deref().filter(|_| resource.custom.is_some()) {
+            Some(name) => Failure::not_found(resource, name),
+            None => Failure::no_such_resource(),
+        });
     }
     match (resource.namespaced, &path.namespace, &path.name) {
-        (true, None, Some(_)) | (false, Some(_), _) => Err(Failure::no_such_resource()),
+        (true, None, Some(_)) | (false, Some(_), _) => Err(Failure::page_not_found_of(resource)),
         (true, None, None) if !matches!(*method, Method::GET | Method::HEAD) => Err(Failure::method_not_allowed()),
         _ => Ok(()),
     }

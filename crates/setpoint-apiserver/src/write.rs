@@ -5,13 +5,14 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::custom::CustomKind;
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::object_meta;
 use crate::query::FieldValidation;
 use crate::registry::{Resource, text_at};
-use crate::schema::{Body, DecodeError, Format};
+use crate::schema::{self, Body, DecodeError, Format};
 use setpoint_api::field::{Errors, Node, Path};
 
 /// What a new object gets that its writer cannot choose.
@@ -32,6 +33,12 @@ pub struct Decoded {
 
 /// Reads a body as an object of this resource.
 pub fn decode(resource: &Resource, body: Body<'_>, validation: FieldValidation) -> Result<Decoded> {
+    if body.format == Format::Protobuf && (resource.custom.is_some() || resource.is_definitions()) {
+        return Err(Failure::unsupported_body());
+    }
+    if let Some(custom) = &resource.custom {
+        return decode_custom(resource, custom, body, validation);
+    }
     let decoded = match body.decode(&resource.schema) {
         Ok(decoded) => decoded,
         Err(error) => {
@@ -51,6 +58,47 @@ pub fn decode(resource: &Resource, body: Body<'_>, validation: FieldValidation) 
     Ok(Decoded { object: resource.behaviour.to_stored(object), warnings })
 }
 
+/// Reads a body as a custom object. Whether its fields are what its schema asks for is looked at later.
+fn decode_custom(
+    resource: &Resource,
+    custom: &CustomKind,
+    body: Body<'_>,
+    validation: FieldValidation,
+) -> Result<Decoded> {
+    let decoded = body.decode_any().map_err(|error| unrecognized(resource, body, &error))?;
+    if !decoded.object.is_object() {
+        return Err(unhandled(resource, "an object is needed"));
+    }
+    check_custom_type(resource, &decoded.object)?;
+    let mut decoded = custom.decode(decoded).map_err(|error| unhandled(resource, &error.to_string()))?;
+    if !decoded.object["metadata"].is_object() {
+        decoded.object["metadata"] = json!({});
+    }
+    let warnings = judge(decoded.remarks, validation).map_err(|why| unhandled(resource, &why))?;
+    Ok(Decoded { object: decoded.object, warnings })
+}
+
+/// A custom object says what it is, and that is what is served under its path.
+fn check_custom_type(resource: &Resource, object: &Value) -> Result<()> {
+    let (kind, version) = (text_at(object, &["kind"]), text_at(object, &["apiVersion"]));
+    if kind.is_empty() {
+        return Err(Failure::bad_request("Object 'Kind' is missing in the request body"));
+    }
+    if version != resource.api_version() {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            resource.api_version()
+        )));
+    }
+    if kind != resource.kind {
+        let mut errors = Errors::default();
+        errors.invalid(&Path::of("kind"), kind, &format!("must be {}", resource.kind));
+        let name = text_at(object, &["metadata", "name"]);
+        return Err(Failure::invalid_kind(&resource.group, kind, name, errors));
+    }
+    Ok(())
+}
+
 /// Checks the result of a patch against the schema.
 pub fn decode_patched(resource: &Resource, object: &Value, validation: FieldValidation) -> Result<Decoded> {
     // Kubernetes repeats the whole object here. It may be a Secret, and an error is logged in many places.
@@ -62,7 +110,11 @@ pub fn decode_patched(resource: &Resource, object: &Value, validation: FieldVali
     if text_at(object, &["kind"]) != resource.kind || text_at(object, &["apiVersion"]) != resource.api_version() {
         return Err(refused("kind and apiVersion cannot be changed"));
     }
-    let decoded = resource.schema.decode(object).map_err(|error| refused(&error.to_string()))?;
+    let decoded = match &resource.custom {
+        Some(custom) => custom.decode(schema::Decoded { object: object.clone(), remarks: Vec::new() }),
+        None => resource.schema.decode(object),
+    };
+    let decoded = decoded.map_err(|error| refused(&error.to_string()))?;
     let warnings = judge(decoded.remarks, validation).map_err(|why| refused(&why))?;
     Ok(Decoded { object: resource.behaviour.to_stored(decoded.object), warnings })
 }
@@ -174,13 +226,20 @@ pub fn finish_create(resource: &Resource, object: &mut Value) -> Result<()> {
         &|name, prefix| kind.validate_name(name, prefix),
         &mut errors,
     );
+    check_finalizers(resource, node, &mut errors);
     kind.validate(node, &mut errors);
-    refuse(resource, object, errors)
+    refuse(resource, object, errors)?;
+    kind.settle(object);
+    Ok(())
 }
 
-/// Gives a changed object its defaults, and takes from `old` what a writer of this part may not change.
-pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) {
+/// Gives a changed object its defaults.
+pub fn complete(resource: &Resource, object: &mut Value) {
     resource.behaviour.default(object);
+}
+
+/// Takes from `old` what a writer of this part may not change.
+pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) {
     match part {
         Part::Main if resource.has_status() => copy_field(object, old, "status"),
         Part::Main => {}
@@ -206,8 +265,18 @@ pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part:
     let mut errors = Errors::default();
     let node = Node::root(object);
     object_meta::validate_update(node.field("metadata"), &old["metadata"], &mut errors);
+    check_finalizers(resource, node, &mut errors);
     kind.validate_update(node, old, part, &mut errors);
-    refuse(resource, object, errors)
+    refuse(resource, object, errors)?;
+    kind.settle(object);
+    Ok(())
+}
+
+/// A finalizer that names nobody is refused; on custom objects it is only remarked upon.
+fn check_finalizers(resource: &Resource, object: Node<'_, '_>, errors: &mut Errors) {
+    if resource.custom.is_none() {
+        object_meta::validate_standard_finalizers(object.field("metadata").field("finalizers"), errors);
+    }
 }
 
 fn refuse(resource: &Resource, object: &Value, errors: Errors) -> Result<()> {

@@ -61,6 +61,13 @@ impl Behaviour for Deployment {
         }
     }
 
+    fn untouched_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"], &["metadata", "labels"]],
+            Part::Main | Part::Other(_) => &[],
+        }
+    }
+
     fn validate(&self, object: Node<'_, '_>, errors: &mut Errors) {
         let spec = object.field("spec");
         not_negative_if_set(spec.field("replicas"), errors);

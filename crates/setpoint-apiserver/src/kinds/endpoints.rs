@@ -21,7 +21,7 @@ const SHOWN: usize = 3;
 pub struct Endpoints;
 
 impl Behaviour for Endpoints {
-    fn deprecation(&self) -> Option<&'static str> {
+    fn deprecation(&self) -> Option<&str> {
         Some(DEPRECATION)
     }
 

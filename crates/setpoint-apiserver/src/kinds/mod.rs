@@ -2,6 +2,7 @@
 
 pub mod config_map;
 pub mod controller_revision;
+pub mod custom_resource_definition;
 mod defaults;
 pub mod deployment;
 pub mod endpoint_slice;

@@ -75,6 +75,13 @@ impl Behaviour for Pod {
         }
     }
 
+    fn untouched_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+            Part::Main | Part::Other(_) => &[],
+        }
+    }
+
     fn validate(&self, object: Node<'_, '_>, errors: &mut Errors) {
         validate_spec(object, errors);
         let spec = object.field("spec");

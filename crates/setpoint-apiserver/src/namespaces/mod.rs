@@ -18,11 +18,13 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use uuid::Uuid;
 
+use crate::apply::Writer;
 use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kinds::namespace;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Propagation};
+use crate::record;
 use crate::registry::{Resource, text_at};
 use crate::server::Shared;
 use crate::verbs::{self, Deleted};
@@ -32,6 +34,8 @@ use self::conditions::Remaining;
 
 /// The namespaces that every cluster has.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// Who owns the fields of what the server makes by itself.
+const ITSELF: &str = "setpoint";
 /// How many objects are deleted between two looks at the store.
 const BATCH: usize = 500;
 /// How long a namespace that something keeps waits to be looked at again.
@@ -58,13 +62,16 @@ impl Namespaces {
 
     /// Makes the namespaces that must exist and takes up the deletions that an earlier process left.
     pub async fn create_initial(&self, server: &Shared) -> Result<()> {
-        let resource = server.registry.built_in("", "v1", "namespaces");
+        let resource = server.registry().built_in("", "v1", "namespaces");
         for name in INITIAL {
             let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let stamp = Stamp { now: Timestamp::now(), uid: Uuid::new_v4().to_string(), suffix: String::new() };
             write::begin_create(&resource, &mut namespace, &stamp)?;
+            let now = deletion::seconds(stamp.now);
+            let writer = Writer { manager: ITSELF, api_version: "v1", subresource: "", now: &now };
+            let record = record::of_new(&resource, &namespace, &writer);
             write::finish_create(&resource, &mut namespace)?;
-            let value = Some(object::encode(&namespace));
+            let value = Some(object::encode(&namespace, &record));
             let commit = Commit { key: resource.key(None, name), value, expected: Expected::Absent };
             match server.store.commit(commit).await {
                 Ok(_) | Err(setpoint_store::Error::Conflict { .. }) => {}
@@ -86,7 +93,7 @@ impl Namespaces {
         match state(server, namespace).await? {
             State::Active => Ok(()),
             State::Terminating => Err(Failure::namespace_terminating(resource, name, namespace)),
-            State::Missing => Err(Failure::not_found(&server.registry.built_in("", "v1", "namespaces"), namespace)),
+            State::Missing => Err(Failure::not_found(&server.registry().built_in("", "v1", "namespaces"), namespace)),
         }
     }
 
@@ -135,7 +142,7 @@ enum State {
 }
 
 async fn state(server: &Shared, namespace: &str) -> Result<State> {
-    let key = server.registry.built_in("", "v1", "namespaces").key(None, namespace);
+    let key = server.registry().built_in("", "v1", "namespaces").key(None, namespace);
     Ok(match server.store.get(&key, At::Now).await?.value {
         None => State::Missing,
         Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
@@ -199,12 +206,12 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
         return Ok(true);
     }
     let mut remaining = Vec::new();
-    let resources = server.registry.resources().filter(|r| r.namespaced && r.stored_in.is_none());
-    for resource in resources.cloned().collect::<Vec<_>>() {
+    let registry = server.registry();
+    for resource in registry.kept().filter(|resource| resource.namespaced) {
         if server.store.count(&resource.directory(Some(namespace))) == 0 {
             continue;
         }
-        let kept = empty_of(server, &resource, namespace).await?;
+        let kept = empty_of(server, resource, namespace).await?;
         if !kept.is_empty() {
             remaining.push(Remaining { resource: resource.group_resource(), finalizers: kept });
         }
@@ -242,10 +249,11 @@ fn finalizers(object: &Stored) -> Vec<String> {
 
 /// Removes an empty namespace; says in the status of any other what keeps it. Whether the namespace is gone.
 async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Result<bool> {
-    let resource = server.registry.built_in("", "v1", "namespaces");
+    let resource = server.registry().built_in("", "v1", "namespaces");
     let key = resource.key(None, namespace);
     let Some(entry) = server.store.get(&key, At::Now).await?.value else { return Ok(remaining.is_empty()) };
-    let old = resource.value(&Stored::from(&entry));
+    let current = Stored::from(&entry);
+    let old = resource.value(&current);
     let mut new = old.clone();
     conditions::set(&mut new, remaining, Timestamp::now());
     if remaining.is_empty()
@@ -258,7 +266,7 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Re
     if new == old && !released {
         return Ok(false);
     }
-    let value = (!released).then(|| object::encode(&new));
+    let value = (!released).then(|| object::encode(&new, current.record()));
     match server.store.commit(Commit { key, value, expected: Expected::Revision(entry.revision) }).await {
         Ok(_) => Ok(released),
         Err(setpoint_store::Error::Conflict { .. }) => {

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::{GroupVersionKind, reference};
-use crate::schema::definitions_as_json;
 use crate::schema_facts::{self, List};
 
 pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
@@ -15,8 +14,7 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
 /// The schemas of these kinds, their lists, what operations need, and all that these refer to.
-pub(super) fn schemas(kinds: &[GroupVersionKind<'_>]) -> Map<String, Value> {
-    let mut known = definitions_as_json();
+pub(super) fn schemas(mut known: Map<String, Value>, kinds: &[GroupVersionKind<'_>]) -> Map<String, Value> {
     for kind in kinds {
         add_kind(&mut known, *kind);
     }

@@ -4,6 +4,7 @@
 
 mod answer;
 mod components;
+mod custom;
 mod operations;
 mod parameters;
 mod v2;
@@ -13,6 +14,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::built_in::definition_name;
+use crate::schema::definitions_as_json;
 
 pub use answer::{Documents, answer_document, answer_index};
 pub use v2::answer_v2;
@@ -50,6 +54,11 @@ pub struct Subresource<'r> {
 
 /// The document of a group and version.
 pub fn document(group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes {
+    document_with(definitions_as_json(), group, version, resources)
+}
+
+/// The same, of kinds whose schemas are among these.
+fn document_with(known: Map<String, Value>, group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes {
     let mut paths = Map::new();
     let mut kinds = Vec::new();
     for resource in resources {
@@ -62,7 +71,7 @@ pub fn document(group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
         "paths": paths,
-        "components": {"schemas": components::schemas(&kinds)},
+        "components": {"schemas": components::schemas(known, &kinds)},
     });
     Bytes::from(document.to_string())
 }
@@ -94,7 +103,7 @@ impl GroupVersionKind<'_> {
 
     /// The name of its definition, such as `io.k8s.api.core.v1.Pod`.
     fn definition(&self) -> String {
-        format!("io.k8s.api.{}.{}.{}", self.package(), self.version, self.kind)
+        definition_name(self.group, self.version, self.kind)
     }
 
     fn as_json(&self) -> Value {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, discovery, events, policy};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -14,8 +15,8 @@ use super::{Definition, Schema, Shape, compile};
 /// Every type of the built-in kinds, by name.
 #[derive(Debug, Clone)]
 pub struct Schemas {
-    definitions: Arc<[Definition]>,
-    names: HashMap<Box<str>, usize>,
+    pub(super) definitions: Arc<[Definition]>,
+    pub(super) names: HashMap<Box<str>, usize>,
 }
 
 impl Schemas {
@@ -40,6 +41,7 @@ impl Schemas {
 pub(crate) fn definitions_as_json() -> Map<String, Value> {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let all: &[fn(&mut SchemaGenerator)] = &[
+        add::<CustomResourceDefinition>,
         add::<apps::v1::ControllerRevision>,
         add::<apps::v1::Deployment>,
         add::<apps::v1::ReplicaSet>,

@@ -36,11 +36,13 @@ fn definition(name: &str, schema: &Value, names: &HashMap<Box<str>, usize>) -> D
                 emission: emission(type_name, name, &shape, required, of_kind),
                 shape,
                 patch: fact.map_or(Patch::default(), |fact| fact.patch),
+                atomic: schema_facts::is_atomic_map(type_name, name),
+                key_default: schema_facts::key_default(type_name, name).map(|default| Box::new(Value::from(default))),
             }
         })
         .collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
-    Definition { name: type_name.into(), fields }
+    Definition { name: type_name.into(), fields, atomic: schema_facts::is_atomic_type(type_name) }
 }
 
 fn shape(schema: &Value, names: &HashMap<Box<str>, usize>) -> Shape {

@@ -44,7 +44,12 @@ pub enum DecodeError {
 impl Schema {
     /// Checks and prunes a value that is already parsed, such as a patched object.
     pub fn decode(&self, value: &Value) -> Result<Decoded, DecodeError> {
-        walk(&self.definitions, &self.root, |seed| seed.deserialize(value))
+        self.decode_at(value, Path::ROOT)
+    }
+
+    /// The same for a value that stands within another.
+    pub fn decode_at(&self, value: &Value, path: Path<'_>) -> Result<Decoded, DecodeError> {
+        walk_at(&self.definitions, &self.root, path, |seed| seed.deserialize(value))
     }
 }
 
@@ -54,8 +59,17 @@ pub(super) fn walk<E: fmt::Display>(
     shape: &Shape,
     source: impl FnOnce(Seed<'_, '_, '_>) -> Result<Value, E>,
 ) -> Result<Decoded, DecodeError> {
+    walk_at(definitions, shape, Path::ROOT, source)
+}
+
+fn walk_at<E: fmt::Display>(
+    definitions: &[Definition],
+    shape: &Shape,
+    path: Path<'_>,
+    source: impl FnOnce(Seed<'_, '_, '_>) -> Result<Value, E>,
+) -> Result<Decoded, DecodeError> {
     let mut walk = Walk { definitions, remarks: Vec::new(), fault: None };
-    let result = source(Seed { walk: &mut walk, shape, path: Path::ROOT, depth: 0 });
+    let result = source(Seed { walk: &mut walk, shape, path, depth: 0 });
     match (result, walk.fault) {
         (Ok(value), _) => Ok(Decoded { object: or_zero(value, shape, definitions), remarks: walk.remarks }),
         (Err(_), Some(fault)) => Err(fault),
@@ -319,7 +333,7 @@ impl<'de> Visitor<'de> for Key {
 
 impl Shape {
     /// What a reader of an error message calls it.
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Shape::Any => "a value",
             Shape::Boolean => "a boolean",

@@ -42,6 +42,7 @@ const PARTS_OF_A_KIND: [&str; 3] = ["metadata", "spec", "status"];
 
 /// Optional structs, times, lists and texts that are written even when they were not given.
 const ALWAYS: &[(&str, &[&str])] = &[
+    ("apiextensions.v1.CustomResourceDefinitionStatus", &["acceptedNames", "conditions", "storedVersions"]),
     ("apps.v1.ControllerRevision", &["data"]),
     ("apps.v1.DeploymentCondition", &["lastTransitionTime", "lastUpdateTime"]),
     ("apps.v1.DeploymentSpec", &["strategy"]),
@@ -93,6 +94,20 @@ const NULL_WHEN_ABSENT: &[(&str, &[&str])] = &[
 
 /// Numbers and booleans of which zero means "not given", and required texts that are left out when empty.
 const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
+    ("apiextensions.v1.CustomResourceColumnDefinition", &["priority"]),
+    ("apiextensions.v1.CustomResourceDefinitionSpec", &["preserveUnknownFields"]),
+    ("apiextensions.v1.CustomResourceDefinitionVersion", &["deprecated"]),
+    (
+        "apiextensions.v1.JSONSchemaProps",
+        &[
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "nullable",
+            "uniqueItems",
+            "x-kubernetes-embedded-resource",
+            "x-kubernetes-int-or-string",
+        ],
+    ),
     ("apps.v1.DeploymentSpec", &["minReadySeconds", "paused"]),
     (
         "apps.v1.DeploymentStatus",
@@ -151,6 +166,10 @@ const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
 
 /// Pointers to texts, which may be given as "", and the two pointers among the booleans called `readOnly`.
 const AS_GIVEN: &[(&str, &[&str])] = &[
+    ("apiextensions.v1.CustomResourceDefinitionVersion", &["deprecationWarning"]),
+    ("apiextensions.v1.CustomResourceSubresourceScale", &["labelSelectorPath"]),
+    ("apiextensions.v1.JSONSchemaProps", &["$ref", "x-kubernetes-list-type", "x-kubernetes-map-type"]),
+    ("apiextensions.v1.ValidationRule", &["reason"]),
     ("batch.v1.JobSpec", &["completionMode", "managedBy", "podReplacementPolicy"]),
     ("batch.v1.JobStatus", &["failedIndexes"]),
     ("batch.v1.PodFailurePolicyOnExitCodesRequirement", &["containerName"]),
@@ -190,5 +209,7 @@ const AS_GIVEN: &[(&str, &[&str])] = &[
     ("discovery.v1.Endpoint", &["hostname", "nodeName", "zone"]),
     ("discovery.v1.EndpointPort", &["appProtocol", "name", "protocol"]),
     ("meta.v1.DeleteOptions", &["propagationPolicy"]),
+    // Whether the record of who set what is cleared: an empty list is not the same as none.
+    ("meta.v1.ObjectMeta", &["managedFields"]),
     ("meta.v1.Preconditions", &["resourceVersion", "uid"]),
 ];

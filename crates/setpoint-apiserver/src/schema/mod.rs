@@ -10,6 +10,7 @@ mod decode;
 mod emission;
 mod protobuf;
 mod scalar;
+mod structural;
 #[cfg(test)]
 mod tests;
 
@@ -86,6 +87,10 @@ pub struct Field {
     pub shape: Shape,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
+    /// Whether an apply sees its value as one, though it is an object or a map.
+    pub atomic: bool,
+    /// What an apply takes it to be where it is the key of a list and was left out.
+    pub key_default: Option<Box<Value>>,
     pub(crate) emission: Emission,
 }
 
@@ -96,6 +101,8 @@ pub struct Definition {
     name: Box<str>,
     /// In the order of their names.
     fields: Vec<Field>,
+    /// Whether an apply sees objects of this type as one value.
+    atomic: bool,
 }
 
 impl Definition {
@@ -113,7 +120,15 @@ pub struct Schema {
 
 impl Schema {
     pub fn root(&self) -> Type<'_> {
-        Type { definitions: &self.definitions, shape: &self.root }
+        Type { definitions: &self.definitions, shape: &self.root, atomic: false }
+    }
+
+    /// The object of which nothing was said: what is always written, at its zero value.
+    pub fn empty_object(&self) -> Value {
+        match &self.root {
+            Shape::Any => json!({}),
+            root => root.zero(&self.definitions),
+        }
     }
 }
 
@@ -122,11 +137,13 @@ impl Schema {
 pub struct Type<'s> {
     definitions: &'s [Definition],
     shape: &'s Shape,
+    /// What the field says of it, beside its shape.
+    atomic: bool,
 }
 
 impl<'s> Type<'s> {
     /// The type of a value of which nothing is known.
-    pub const ANY: Type<'static> = Type { definitions: &[], shape: &Shape::Any };
+    pub const ANY: Type<'static> = Type { definitions: &[], shape: &Shape::Any, atomic: false };
 
     pub fn shape(self) -> &'s Shape {
         self.shape
@@ -149,19 +166,41 @@ impl<'s> Type<'s> {
 
     /// The type of what stands under a key, be it a field's name or the key of a map.
     pub fn entry(self, key: &str) -> Type<'s> {
-        let shape = match self.shape {
-            Shape::Map(values) => Some(&**values),
-            _ => self.field(key).map(|field| &field.shape),
-        };
-        shape.map_or(Type::ANY, |shape| Type { shape, ..self })
+        match self.shape {
+            Shape::Map(values) => Type { shape: values, atomic: false, ..self },
+            _ => self.field(key).map_or(Type::ANY, |field| Type { shape: &field.shape, atomic: field.atomic, ..self }),
+        }
     }
 
     /// The type of a list's elements.
     pub fn element(self) -> Type<'s> {
         match self.shape {
-            Shape::List(list) => Type { shape: &list.element, ..self },
+            Shape::List(list) => Type { shape: &list.element, atomic: false, ..self },
             _ => Type::ANY,
         }
+    }
+
+    /// Whether an object of this type may have a field of this name.
+    pub fn allows(self, name: &str) -> bool {
+        !matches!(self.shape, Shape::Object(_)) || self.field(name).is_some()
+    }
+
+    /// Whether an apply sees a value of this type as one: a scalar, or what is marked so. A value of which nothing is
+    /// known is seen by what it is.
+    pub fn is_atomic(self) -> bool {
+        match self.shape {
+            Shape::Any | Shape::Map(_) => self.atomic,
+            Shape::Object(index) => self.atomic || self.definitions[*index].atomic,
+            Shape::List(list) => list.list_type == ListType::Atomic,
+            _ => true,
+        }
+    }
+
+    /// What the key of a list of such objects is where it was left out; `None` if it is then no key.
+    pub fn key_default(self, key: &str) -> Option<Value> {
+        let field = self.field(key)?;
+        let written = || (field.emission == Emission::Always).then(|| field.shape.zero(self.definitions));
+        field.key_default.as_deref().cloned().or_else(written)
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::kind::SelectableField;
+use crate::kind::Behaviour;
 
 /// A field query: every term must hold. Without terms it matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,28 +54,23 @@ impl FieldSelector {
     }
 
     /// Refuses a query by a field that a kind cannot be selected by.
-    pub fn check(&self, fields: &[SelectableField]) -> Result<(), FieldSelectorError> {
-        let known = |name: &str| {
-            matches!(name, "metadata.name" | "metadata.namespace") || fields.iter().any(|field| field.name == name)
-        };
+    pub fn check(&self, kind: &dyn Behaviour) -> Result<(), FieldSelectorError> {
+        let known = |name: &str| matches!(name, "metadata.name" | "metadata.namespace") || kind.is_selectable(name);
         match self.terms.iter().find(|term| !known(&term.field)) {
             None => Ok(()),
-            Some(term) if fields.is_empty() => Err(FieldSelectorError::Unknown(term.field.clone())),
+            Some(term) if kind.names_its_selectors() => Err(FieldSelectorError::Unknown(term.field.clone())),
             Some(term) => Err(FieldSelectorError::Unsupported(term.field.clone())),
         }
     }
 
     /// Whether an object meets every term. A field that a kind does not have is "".
-    pub fn matches(&self, object: &Value, fields: &[SelectableField]) -> bool {
+    pub fn matches(&self, object: &Value, kind: &dyn Behaviour) -> bool {
         self.terms.iter().all(|term| {
             let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or_default() == term.value;
             let same = match term.field.as_str() {
                 "metadata.name" => metadata("name"),
                 "metadata.namespace" => metadata("namespace"),
-                name => fields
-                    .iter()
-                    .find(|field| field.name == name)
-                    .map_or(term.value.is_empty(), |field| (field.value)(object) == term.value),
+                name => kind.selected(object, name) == term.value,
             };
             same == term.equal
         })
@@ -161,11 +156,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kind::{Column, SelectableField};
 
-    const PHASE: SelectableField = SelectableField {
+    /// A kind with these fields to select by.
+    #[derive(Debug)]
+    struct Selectable(&'static [SelectableField]);
+
+    const PHASE: Selectable = Selectable(&[SelectableField {
         name: "status.phase",
         value: |object| object["status"]["phase"].as_str().unwrap_or_default().to_owned(),
-    };
+    }]);
+
+    impl Behaviour for Selectable {
+        fn columns(&self) -> &[Column] {
+            &[]
+        }
+
+        fn cells(&self, _: &Value, _: jiff::Timestamp) -> Vec<Value> {
+            Vec::new()
+        }
+
+        fn selectable_fields(&self) -> &[SelectableField] {
+            self.0
+        }
+    }
 
     fn parse(text: &str) -> Result<FieldSelector, String> {
         text.parse().map_err(|error: FieldSelectorError| error.to_string())
@@ -184,7 +198,7 @@ mod tests {
             ("metadata.name=b,,", false),
         ];
         for (query, expected) in rows {
-            assert_eq!(parse(query).expect(query).matches(&object, &[PHASE]), expected, "{query}");
+            assert_eq!(parse(query).expect(query).matches(&object, &PHASE), expected, "{query}");
         }
         assert_eq!(parse("metadata.name=a").expect("a query").exact("metadata.name"), Some("a"));
         assert_eq!(parse("metadata.name!=a").expect("a query").exact("metadata.name"), None);
@@ -207,13 +221,13 @@ mod tests {
     #[test]
     fn unknown_fields_are_refused() {
         let query = parse("spec.image=x").expect("a query");
-        let error = |fields| query.check(fields).expect_err("an unknown field").to_string();
-        assert_eq!(error(&[PHASE]), "field label not supported: spec.image");
+        let error = |kind: &dyn Behaviour| query.check(kind).expect_err("an unknown field").to_string();
+        assert_eq!(error(&PHASE), "field label not supported: spec.image");
         assert_eq!(
-            error(&[]),
+            error(&Selectable(&[])),
             r#""spec.image" is not a known field selector: only "metadata.name", "metadata.namespace""#
         );
-        assert_eq!(parse("metadata.name=a,status.phase=x").expect("a query").check(&[PHASE]), Ok(()));
+        assert_eq!(parse("metadata.name=a,status.phase=x").expect("a query").check(&PHASE), Ok(()));
     }
 
     proptest! {

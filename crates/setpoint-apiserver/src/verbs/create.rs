@@ -1,16 +1,21 @@
 //! Making an object.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use rand::Rng;
 use setpoint_store::{At, Commit, Expected};
 use uuid::Uuid;
 
 use super::{Written, read, services, write};
+use crate::apply::Writer;
+use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::WriteOptions;
+use crate::record;
 use crate::registry::text_at;
 use crate::render::Renderer;
 use crate::response::{self, Response};
@@ -26,20 +31,24 @@ pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
     let body = negotiate::body(&call.headers, &call.body)?;
     let decoded = write::decode(&call.resource, body, options.field_validation)?;
-    let (stored, warnings) = insert(server, &call, &options, decoded.object).await?;
+    let (stored, warnings) = insert(server, &call, &options, decoded.object, None).await?;
     let mut response = renderer.object(StatusCode::CREATED, &stored);
     response::warn(&mut response, decoded.warnings.into_iter().chain(warnings));
     Ok(response)
 }
 
-/// Stores a decoded object as a new one.
+/// Stores a decoded object as a new one, with the record of who owns its fields if that is not simply its writer.
 pub(super) async fn insert(
     server: &Shared,
     call: &Call,
     options: &WriteOptions,
     mut object: serde_json::Value,
+    record: Option<Vec<u8>>,
 ) -> Result<(Stored, Vec<String>)> {
     let resource = &call.resource;
+    if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        return Err(Failure::definition_terminating());
+    }
     write::place(resource, call.namespace(), &mut object)?;
     let generates = text_at(&object, &["metadata", "name"]).is_empty();
     if let Some(namespace) = call.namespace() {
@@ -51,11 +60,19 @@ pub(super) async fn insert(
         let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
         let mut candidate = object.clone();
         write::begin_create(resource, &mut candidate, &stamp)?;
+        let record = match &record {
+            Some(record) => Cow::Borrowed(record),
+            None => Cow::Owned(record_of_new(call, options, &candidate)),
+        };
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
+        let record = match resource.is_definitions() && !options.dry_run {
+            true => Cow::Owned(server.definitions.settle_new(server, &mut candidate, &record).await?),
+            false => record,
+        };
         name = text_at(&candidate, &["metadata", "name"]).to_owned();
         let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
-        let bytes = object::encode(&candidate);
+        let bytes = object::encode(&candidate, &record);
         let key = resource.key(call.namespace(), &name);
         if options.dry_run {
             if server.store.get(&key, At::Now).await?.value.is_none() {
@@ -63,18 +80,26 @@ pub(super) async fn insert(
             }
             continue;
         }
-        let commit = Commit { key, value: Some(bytes.clone()), expected: Expected::Absent };
+        let commit = Commit { key: key.clone(), value: Some(bytes.clone()), expected: Expected::Absent };
         if let Written::Done(stored) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {
             claim.keep();
             if let Some(namespace) = call.namespace() {
                 server.namespaces.recheck(server, namespace).await;
             }
+            server.definitions.recheck(server, resource, &key, stored.revision()).await?;
             return Ok((stored, warnings));
         }
     }
     let existing = read(server, resource, call.namespace(), &name).await;
     let being_deleted = existing.is_ok_and(|existing| existing.metadata()["deletionTimestamp"].is_string());
     Err(Failure::already_exists(resource, &name, being_deleted))
+}
+
+fn record_of_new(call: &Call, options: &WriteOptions, object: &serde_json::Value) -> Vec<u8> {
+    let (manager, now) = (record::manager(&options.manager, &call.headers), seconds(call.now));
+    let api_version = call.resource.api_version();
+    let writer = Writer { manager: &manager, api_version: &api_version, subresource: "", now: &now };
+    record::of_new(&call.resource, object, &writer)
 }
 
 /// Five characters that form no words: no vowels, nothing that looks like another.
@@ -95,5 +120,5 @@ pub(super) async fn create_by_update(
     if part != Part::Main || !call.resource.rules.creates_on_update {
         return Err(Failure::not_found(&call.resource, call.name()));
     }
-    insert(server, call, options, object).await
+    insert(server, call, options, object, None).await
 }

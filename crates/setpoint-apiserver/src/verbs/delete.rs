@@ -10,7 +10,7 @@ use super::list::{Listed, select};
 use super::{Written, read, services, unchanged, write};
 use crate::deletion::{self, Deletion};
 use crate::failure::{self, Failure, Result};
-use crate::kinds::namespace;
+use crate::kinds::{custom_resource_definition, namespace};
 use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, ListOptions};
@@ -121,6 +121,8 @@ pub async fn delete_object(
         check_preconditions(resource, name, &old, &current, options)?;
         let decision = if resource.is_namespaces() {
             decide_namespace(resource, name, &old, now)?
+        } else if resource.is_definitions() {
+            custom_resource_definition::decide_deletion(&old, now)
         } else {
             deletion::decide(resource.behaviour.as_ref(), resource.rules, &old, options, now)
         };
@@ -131,9 +133,9 @@ pub async fn delete_object(
                 }
                 return Ok(Deleted::Going(current));
             }
-            Deletion::Remove(last) => (None, object::encode(&last), true),
+            Deletion::Remove(last) => (None, object::encode(&last, current.record()), true),
             Deletion::Mark(marked) => {
-                let bytes = object::encode(&marked);
+                let bytes = object::encode(&marked, current.record());
                 (Some(bytes.clone()), bytes, false)
             }
         };
@@ -157,6 +159,7 @@ pub async fn delete_object(
 /// What is freed, and who is told, when an object is gone.
 pub(super) fn removed(server: &Shared, resource: &Resource, namespace: Option<&str>, old: &Value) {
     services::release(server, resource, old);
+    server.definitions.object_removed(resource);
     if let Some(namespace) = namespace {
         server.namespaces.object_removed(namespace);
     }

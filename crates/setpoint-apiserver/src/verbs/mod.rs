@@ -1,5 +1,6 @@
 //! What can be done to a resource, one verb a file.
 
+mod apply;
 mod create;
 mod delete;
 mod get;
@@ -34,6 +35,11 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
     if call.verb == Verb::DeleteCollection && call.resource.rules.keeps_collection {
         return Err(Failure::method_not_allowed());
     }
+    let reads = matches!(call.verb, Verb::Get | Verb::List);
+    let _turn = match call.resource.is_definitions() && !reads {
+        true => Some(server.definitions.turn().await),
+        false => None,
+    };
     match (call.verb, subresource) {
         (Verb::Get, Some(Subresource::Scale)) => scale::get(server, call).await,
         (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
@@ -64,9 +70,18 @@ enum Written {
     Raced,
 }
 
+/// Where the definitions of custom resources are kept.
+const DEFINITIONS_DIRECTORY: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
+
 async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stored) -> Result<Written> {
+    let key = commit.key.clone();
     match server.store.commit(commit).await {
-        Ok(committed) => Ok(Written::Done(answer(committed.revision))),
+        Ok(committed) => {
+            if let Some(name) = key.strip_prefix(DEFINITIONS_DIRECTORY) {
+                server.definitions.changed(server, name).await?;
+            }
+            Ok(Written::Done(answer(committed.revision)))
+        }
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(error.into()),
     }

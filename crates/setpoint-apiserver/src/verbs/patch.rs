@@ -1,8 +1,10 @@
 //! Changing an object by saying what is different.
 
+use memchr::memmem;
 use serde_json::Value;
 
-use super::update::{Source, apply};
+use super::apply;
+use super::update::{Change, Current, Source, change_object};
 use crate::failure::{Failure, Result};
 use crate::negotiate;
 use crate::patch::{JsonPatch, PatchError, merge, strategic_merge};
@@ -22,8 +24,13 @@ pub(super) enum Patch {
     Strategic(Value),
 }
 
+/// Whether a patch is an apply.
+pub(super) fn is_apply(call: &Call) -> bool {
+    negotiate::media_type(&call.headers) == "application/apply-patch+yaml"
+}
+
 impl Patch {
-    /// Reads the patch that a request carries.
+    /// Reads the patch that a request carries, if it is no apply.
     pub(super) fn read(call: &Call) -> Result<Patch> {
         let media_type = negotiate::media_type(&call.headers);
         if !matches!(
@@ -31,6 +38,11 @@ impl Patch {
             "application/json-patch+json" | "application/merge-patch+json" | "application/strategic-merge-patch+json"
         ) {
             return Err(Failure::unsupported_patch());
+        }
+        // How its lists are merged is not known of a custom resource. A Scale is not one.
+        let custom = call.resource.custom.is_some() && call.path.subresource.as_deref() != Some("scale");
+        if custom && media_type == "application/strategic-merge-patch+json" {
+            return Err(Failure::unsupported_custom_patch());
         }
         let malformed = |why: &str| Failure::bad_request(format!("error decoding patch: {why}"));
         let body = Body::json(&call.body).decode_any().map_err(|error| malformed(&error.to_string()))?.object;
@@ -56,13 +68,20 @@ impl Patch {
 
 pub(super) async fn patch(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+    let options = WriteOptions::of_patch(&call.query, is_apply(&call))?;
+    if is_apply(&call) {
+        return apply::apply(server, &call, &options, &renderer).await;
+    }
     let patch = Patch::read(&call)?;
-    let change = |old: Option<&Value>| match old {
-        Some(old) => patch.apply(&call.resource, old, options.field_validation),
-        None => Err(Failure::not_found(&call.resource, call.name())),
+    // The record of who owns which field is part of the object for a patch that speaks of it, and for no other.
+    let names_record = memmem::find(&call.body, b"managedFields").is_some();
+    let change = |current: Option<&Current>| {
+        let current = current.ok_or_else(|| Failure::not_found(&call.resource, call.name()))?;
+        let whole = names_record.then(|| call.resource.whole_value(&current.stored));
+        let old = whole.as_ref().unwrap_or(&current.object);
+        patch.apply(&call.resource, old, options.field_validation).map(Change::Update)
     };
-    let changed = apply(server, &call, &options, Source::Patch, change).await?;
+    let changed = change_object(server, &call, &options, Source::Patch, change).await?;
     Ok(changed.response(&renderer))
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
         if options.dry_run {
             return Ok(done());
         }
-        let bytes = object::encode(&pod);
+        let bytes = object::encode(&pod, current.record());
         let key = call.resource.key(call.namespace(), call.name());
         let commit = Commit { key, value: Some(bytes.clone()), expected: unchanged(&current) };
         if let Written::Done(_) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {

@@ -13,7 +13,7 @@ use crate::service_ip::{Allocator, Claim};
 
 /// Takes note of what stored Services use.
 pub async fn learn_addresses(server: &Shared) -> Result<()> {
-    let resource = server.registry.built_in("", "v1", "services");
+    let resource = server.registry().built_in("", "v1", "services");
     let scope = resource.directory(None);
     let page = server.store.range(Range { scope: &scope, after: None, limit: 0, at: At::Now }).await?;
     let mut allocator = server.services.lock();

@@ -4,14 +4,16 @@ use http::StatusCode;
 use serde_json::Value;
 use setpoint_store::{At, Commit};
 
-use super::create::create_by_update;
+use super::create::{create_by_update, insert};
 use super::{Written, services, unchanged, write};
+use crate::apply::{Managers, Writer};
 use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::WriteOptions;
+use crate::record;
 use crate::registry::{Resource, text_at};
 use crate::render::Renderer;
 use crate::response::{self, Response};
@@ -27,8 +29,10 @@ pub(super) async fn update(server: &Shared, call: Call) -> Result<Response> {
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let body = negotiate::body(&call.headers, &call.body)?;
     let decoded = pipeline::decode(&call.resource, body, options.field_validation)?;
-    let change = |_: Option<&Value>| Ok(Decoded { object: decoded.object.clone(), warnings: decoded.warnings.clone() });
-    let changed = apply(server, &call, &options, Source::Update, change).await?;
+    let change = |_: Option<&Current>| {
+        Ok(Change::Update(Decoded { object: decoded.object.clone(), warnings: decoded.warnings.clone() }))
+    };
+    let changed = change_object(server, &call, &options, Source::Update, change).await?;
     Ok(changed.response(&renderer))
 }
 
@@ -37,6 +41,25 @@ pub(super) async fn update(server: &Shared, call: Call) -> Result<Response> {
 pub(super) enum Source {
     Update,
     Patch,
+    /// A patch that makes the object if there is none.
+    Apply,
+}
+
+/// The object that is to be changed.
+pub(super) struct Current {
+    pub stored: Stored,
+    /// In the form it is stored in, without the record of who owns its fields.
+    pub object: Value,
+}
+
+/// What is to become of an object.
+pub(super) enum Change {
+    /// The writer owns what is different.
+    Update(Decoded),
+    /// It is settled who owns what.
+    Recorded(Decoded, Vec<u8>),
+    /// It stays as it is.
+    Nothing { warnings: Vec<String> },
 }
 
 /// An object after a write.
@@ -57,12 +80,12 @@ impl Changed {
 
 /// Reads the object, lets `change` make the new one from it, and stores that; again from the start if somebody else
 /// wrote in between and the writer did not insist on a revision.
-pub(super) async fn apply(
+pub(super) async fn change_object(
     server: &Shared,
     call: &Call,
     options: &WriteOptions,
     source: Source,
-    mut change: impl FnMut(Option<&Value>) -> Result<Decoded>,
+    mut change: impl FnMut(Option<&Current>) -> Result<Change>,
 ) -> Result<Changed> {
     let resource = &call.resource;
     let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
@@ -70,32 +93,59 @@ pub(super) async fn apply(
     let key = resource.key(call.namespace(), call.name());
     for _ in 0..TRIES {
         let Some(entry) = server.store.get(&key, At::Now).await?.value else {
-            if source == Source::Patch {
+            if source == Source::Patch || source == Source::Apply && part != Part::Main {
                 return Err(Failure::not_found(resource, call.name()));
             }
-            let Decoded { object, mut warnings } = change(None)?;
+            let (Decoded { object, mut warnings }, record) = match change(None)? {
+                Change::Update(decoded) => (decoded, None),
+                Change::Recorded(decoded, record) => (decoded, Some(record)),
+                Change::Nothing { .. } => return Err(Failure::not_found(resource, call.name())),
+            };
             check_name(call, &object)?;
-            let (stored, more) = create_by_update(server, call, options, object, part).await?;
-            warnings.extend(more);
-            return Ok(Changed { stored, created: true, warnings });
+            let created = match record {
+                Some(record) => insert(server, call, options, object, Some(record)).await,
+                None => create_by_update(server, call, options, object, part).await,
+            };
+            match created {
+                // Somebody else was faster: there is an object to change now.
+                Err(failure) if source == Source::Apply && failure.is_already_exists() => continue,
+                Err(failure) => return Err(failure),
+                Ok((stored, more)) => {
+                    warnings.extend(more);
+                    return Ok(Changed { stored, created: true, warnings });
+                }
+            }
         };
-        let current = Stored::from(&entry);
-        let old = resource.value(&current);
-        let Decoded { mut object, mut warnings } = change(Some(&old))?;
+        let stored = Stored::from(&entry);
+        let current = Current { object: resource.value(&stored), stored };
+        let Current { stored: current_text, object: old } = &current;
+        let (Decoded { mut object, mut warnings }, record) = match change(Some(&current))? {
+            Change::Update(decoded) => (decoded, None),
+            Change::Recorded(decoded, record) => (decoded, Some(record)),
+            Change::Nothing { warnings } => {
+                return Ok(Changed { stored: current.stored, created: false, warnings });
+            }
+        };
         check_name(call, &object)?;
         pipeline::place(resource, call.namespace(), &mut object)?;
         if source == Source::Update {
-            check_uid(call, &object, &old)?;
+            check_uid(call, &object, old)?;
         }
-        let insists = check_revision(call, &object, &current, source)?;
-        pipeline::begin_update(resource, &mut object, &old, part);
-        let claim = services::allocate(server, resource, &mut object, Some(&old))?;
-        pipeline::finish_update(resource, &mut object, &old, part)?;
-        warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(&old)));
-        match save(server, call, options, &current, &old, object).await? {
+        let insists = check_revision(call, &object, current_text, source)?;
+        pipeline::complete(resource, &mut object);
+        let record = match record {
+            Some(record) => record,
+            None => record_of_changed(call, options, &mut object, &current, part)?,
+        };
+        pipeline::begin_update(resource, &mut object, old, part);
+        let claim = services::allocate(server, resource, &mut object, Some(old))?;
+        pipeline::finish_update(resource, &mut object, old, part)?;
+        warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(old)));
+        match save(server, call, options, &current, object, record).await? {
             Written::Done(stored) => {
                 if !options.dry_run {
                     claim.keep();
+                    server.definitions.recheck(server, resource, &key, stored.revision()).await?;
                 }
                 return Ok(Changed { stored, created: false, warnings });
             }
@@ -111,14 +161,16 @@ async fn save(
     server: &Shared,
     call: &Call,
     options: &WriteOptions,
-    current: &Stored,
-    old: &Value,
+    current: &Current,
     object: Value,
+    record: Vec<u8>,
 ) -> Result<Written> {
     let resource = &call.resource;
+    let Current { stored: current, object: old } = current;
     let released = deletion::is_released(&object);
-    let bytes = object::encode(&object);
-    if current.is(&bytes) && !released {
+    let same = is_same_object(&object, old) && is_same_but_for_time(&record, current.record());
+    let bytes = object::encode(&object, &record);
+    if !released && (same || current.is(&bytes)) {
         return Ok(Written::Done(current.clone()));
     }
     if options.dry_run {
@@ -131,6 +183,35 @@ async fn save(
         super::delete::removed(server, resource, call.namespace(), old);
     }
     Ok(written)
+}
+
+/// Whether two objects are the same, whatever revision they were read at.
+fn is_same_object(a: &Value, b: &Value) -> bool {
+    let contains = |a: &Value, b: &Value| {
+        let all = |a: &Value, b: &Value, but: &str| {
+            a.as_object().into_iter().flatten().all(|(key, value)| key == but || b.get(key) == Some(value))
+        };
+        all(a, b, "metadata") && all(&a["metadata"], &b["metadata"], "resourceVersion")
+    };
+    contains(a, b) && contains(b, a)
+}
+
+/// A record in which nothing but a time would change stays as it is.
+fn is_same_but_for_time(a: &[u8], b: &[u8]) -> bool {
+    a == b || Managers::parse(a).equals_but_for_time(&Managers::parse(b))
+}
+
+fn record_of_changed(
+    call: &Call,
+    options: &WriteOptions,
+    object: &mut Value,
+    current: &Current,
+    part: Part,
+) -> Result<Vec<u8>> {
+    let (manager, now) = (record::manager(&options.manager, &call.headers), deletion::seconds(call.now));
+    let (api_version, subresource) = (call.resource.api_version(), record::subresource(part));
+    let writer = Writer { manager: &manager, api_version: &api_version, subresource, now: &now };
+    record::of_changed(&call.resource, object, &current.object, current.stored.record(), part, &writer)
 }
 
 fn check_name(call: &Call, object: &Value) -> Result<()> {
@@ -170,7 +251,9 @@ fn check_revision(call: &Call, object: &Value, current: &Stored, source: Source)
     let given = text_at(object, &["metadata", "resourceVersion"]);
     let now = current.revision().to_string();
     if given.is_empty() || given == "0" {
-        if call.resource.rules.needs_revision && source == Source::Update {
+        // A Scale is a view of an object, and may be written without having been read.
+        let scales = call.path.subresource.as_deref() == Some("scale");
+        if call.resource.rules.needs_revision && source == Source::Update && !scales {
             let mut errors = Errors::default();
             errors.invalid(&Path::of("metadata.resourceVersion"), 0, "must be specified for an update");
             let Resource { group, plural, .. } = call.resource.as_ref();

@@ -18,7 +18,7 @@ use crate::metrics::Held;
 use crate::negotiate::{self, Encoding, Shape};
 use crate::object::Stored;
 use crate::query::ListOptions;
-use crate::registry::Resource;
+use crate::registry::{Lookup, Registry, Resource};
 use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
@@ -50,6 +50,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     let timeout_s = options.timeout_seconds.filter(|seconds| *seconds > 0);
     let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
     let follower = Follower {
+        redefinitions: call.resource.custom.is_some().then(|| server.registry_changes()),
         resource: call.resource,
         renderer,
         filter,
@@ -123,6 +124,8 @@ fn error_event(failure: &Failure) -> Bytes {
 /// One client's watch.
 struct Follower {
     resource: Arc<Resource>,
+    /// For a custom resource, of which a definition may change or go while it is watched.
+    redefinitions: Option<tokio::sync::watch::Receiver<Arc<Registry>>>,
     renderer: Renderer,
     filter: Filter,
     initial: VecDeque<Stored>,
@@ -165,6 +168,13 @@ impl Follower {
                     let Some(line) = self.line(&event) else { continue };
                     return Some(self.with_ready(line));
                 }
+                Woken::Redefined => {
+                    if !self.redefine() {
+                        self.over = true;
+                        let rest = self.with_ready(Bytes::new());
+                        return (!rest.is_empty()).then_some(rest);
+                    }
+                }
                 Woken::Bookmark => self.write_bookmark(self.watch.progress(), false, &mut chunk),
                 Woken::Failed(error) => {
                     self.over = true;
@@ -189,8 +199,15 @@ impl Follower {
                 None => std::future::pending().await,
             }
         };
+        let redefined = async {
+            match &mut self.redefinitions {
+                Some(changes) => changes.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
+            _ = redefined => Woken::Redefined,
             event = self.watch.next() => match event {
                 Ok(event) => Woken::Event(event),
                 Err(setpoint_store::Error::Closed) => Woken::Over,
@@ -200,6 +217,21 @@ impl Follower {
             _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Over,
             _ = bookmark => Woken::Bookmark,
         }
+    }
+
+    /// Takes the resource as it is defined now. False if its definition is gone, or is another one by the same name.
+    fn redefine(&mut self) -> bool {
+        let Some(changes) = &mut self.redefinitions else { return true };
+        let registry = changes.borrow_and_update().clone();
+        let Resource { group, version, plural, .. } = self.resource.as_ref();
+        let Lookup::Found(now) = registry.find(group, version, plural) else { return false };
+        let uid = |resource: &Resource| resource.custom.as_ref().map(|custom| custom.uid.clone());
+        if uid(&now) != uid(&self.resource) {
+            return false;
+        }
+        self.renderer.redefine(now.clone());
+        self.resource = now;
+        true
     }
 
     /// A line and the lines of all events that are there already. A line that is alone is not copied.
@@ -274,6 +306,7 @@ impl Follower {
 
 enum Woken {
     Event(Arc<Event>),
+    Redefined,
     Bookmark,
     Failed(setpoint_store::Error),
     Over,

@@ -1,0 +1,149 @@
+//! What differs between two objects, field by field.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::field_set::FieldSet;
+use super::path_element::{PathElement, same};
+use super::view::{self, View};
+use crate::schema::{List, Type};
+
+/// The fields that a change touches. No field is in two of the sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    pub removed: FieldSet,
+    pub modified: FieldSet,
+    pub added: FieldSet,
+}
+
+impl Comparison {
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
+    /// The fields that have a value they did not have.
+    pub fn set(&self) -> FieldSet {
+        self.modified.clone().union(self.added.clone())
+    }
+
+    fn add(&mut self, element: PathElement, change: Option<Change>, below: Comparison) {
+        self.removed.add(element.clone(), change == Some(Change::Removed), below.removed);
+        self.modified.add(element.clone(), change == Some(Change::Modified), below.modified);
+        self.added.add(element, change == Some(Change::Added), below.added);
+    }
+}
+
+/// What became of one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Removed,
+    Modified,
+    Added,
+}
+
+pub fn compare(old: &Value, new: &Value, object_type: Type<'_>) -> Comparison {
+    walk(Some(old), Some(new), object_type).1
+}
+
+fn walk(old: Option<&Value>, new: Option<&Value>, value_type: Type<'_>) -> (Option<Change>, Comparison) {
+    let view_of = |value: Option<&Value>| value.map(|value| View::of(value, value_type));
+    let (mut below, mut leaf) = (Comparison::default(), false);
+    match (view_of(old), view_of(new)) {
+        (Some(View::List(list)), _) | (_, Some(View::List(list))) => {
+            let (old, new) = (items(old), items(new));
+            if old.is_empty() && new.is_empty() {
+                leaf = true;
+            } else {
+                walk_items(old, new, list, value_type.element(), &mut below);
+            }
+        }
+        (Some(View::Map), _) | (_, Some(View::Map)) => {
+            let (before, after) = (entries(old), entries(new));
+            let is_map = |value: Option<&Value>| value.is_none_or(|value| value.is_object() || value.is_null());
+            leaf = before.is_none() && after.is_none() || !is_map(old) || !is_map(new);
+            walk_entries(before, after, value_type, &mut below);
+        }
+        _ => leaf = true,
+    }
+    let change = match (old, new) {
+        (None, _) => Some(Change::Added),
+        (_, None) => Some(Change::Removed),
+        (Some(old), Some(new)) if leaf && !same(old, new) => Some(Change::Modified),
+        _ => None,
+    };
+    (change, below)
+}
+
+/// The entries of a map that has some.
+fn entries(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    value.and_then(Value::as_object).filter(|entries| !entries.is_empty())
+}
+
+fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn walk_entries(
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+    value_type: Type<'_>,
+    into: &mut Comparison,
+) {
+    let mut entry = |key: &str, old: Option<&Value>, new: Option<&Value>| {
+        let (change, below) = walk(old, new, value_type.entry(key));
+        if change.is_some() || !below.is_empty() {
+            into.add(PathElement::field(key), change, below);
+        }
+    };
+    for (key, value) in new.into_iter().flatten() {
+        entry(key, old.and_then(|old| old.get(key)), Some(value));
+    }
+    for (key, value) in old.into_iter().flatten() {
+        if new.is_none_or(|new| !new.contains_key(key)) {
+            entry(key, Some(value), None);
+        }
+    }
+}
+
+/// What a list has under one name, before and after. More than one value is a fault that a list may have been stored
+/// with; they count as one.
+#[derive(Default)]
+struct Named<'v> {
+    old: Vec<&'v Value>,
+    new: Vec<&'v Value>,
+}
+
+fn walk_items(old: &[Value], new: &[Value], list: &List, element_type: Type<'_>, into: &mut Comparison) {
+    let mut named: BTreeMap<PathElement, Named<'_>> = BTreeMap::new();
+    for item in old {
+        if let Ok(element) = view::element(item, list, element_type) {
+            named.entry(element).or_default().old.push(item);
+        }
+    }
+    for item in new {
+        if let Ok(element) = view::element(item, list, element_type) {
+            named.entry(element).or_default().new.push(item);
+        }
+    }
+    for (element, Named { old, new }) in named {
+        let (change, below) = match (old.as_slice(), new.as_slice()) {
+            ([] | [_], [] | [_]) => walk(old.first().copied(), new.first().copied(), element_type),
+            ([_, _, ..], [_, _, ..]) => {
+                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
+                ((!equal).then_some(Change::Modified), Comparison::default())
+            }
+            ([_, _, ..], rest) => {
+                let (_, below) = rest.first().map(|new| walk(None, Some(new), element_type)).unwrap_or_default();
+                (Some(Change::Removed), below)
+            }
+            (rest, _) => {
+                let (_, below) = rest.first().map(|old| walk(Some(old), None, element_type)).unwrap_or_default();
+                (Some(Change::Added), below)
+            }
+        };
+        if change.is_some() || !below.is_empty() {
+            into.add(element, change, below);
+        }
+    }
+}

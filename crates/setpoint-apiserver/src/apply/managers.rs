@@ -1,0 +1,172 @@
+//! Who owns which fields: `metadata.managedFields`, read and written.
+//!
+//! The text that is stored is the one that is shown. Its entries have their time last, so that an apply that changes
+//! nothing finds its own entry in the text without reading the others.
+
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::field_set::FieldSet;
+use crate::schema::Type;
+
+/// How many managers that update an object are told apart.
+const MAX_UPDATERS: usize = 10;
+/// Who owns the fields of those that are not told apart any more.
+const ANCIENT: &str = "ancient-changes";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+/// How the fields of an entry are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FieldsType {
+    #[default]
+    FieldsV1,
+}
+
+/// What one manager owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    #[serde(default)]
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subresource: String,
+    pub fields_type: FieldsType,
+    #[serde(default, rename = "fieldsV1")]
+    pub fields: FieldSet,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
+impl Entry {
+    pub fn new(manager: &str, operation: Operation, api_version: &str, subresource: &str, fields: FieldSet) -> Entry {
+        Entry {
+            manager: manager.to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: subresource.to_owned(),
+            fields_type: FieldsType::FieldsV1,
+            fields,
+            time: None,
+        }
+    }
+
+    /// Whether both are of the same manager. An applier is the same whatever version it applies.
+    pub fn is_same_manager(&self, other: &Entry) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// The order in which entries are shown.
+    fn order(&self) -> impl Ord + use<'_> {
+        (self.operation, self.time.as_deref().unwrap_or_default(), &self.manager, &self.api_version, &self.subresource)
+    }
+}
+
+/// Everybody who owns fields of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Managers(pub Vec<Entry>);
+
+impl Managers {
+    /// Reads stored text; nobody owns anything where there is none.
+    pub fn parse(text: &[u8]) -> Managers {
+        let entries: Vec<Entry> = serde_json::from_slice(text).unwrap_or_default();
+        Managers(entries)
+    }
+
+    /// Reads what a client sent; `None` if it is no such record, or an empty one.
+    pub fn from_client(value: &Value) -> Option<Managers> {
+        let entries = Vec::<Entry>::deserialize(value).ok()?;
+        (!entries.is_empty() && entries.iter().all(|entry| !entry.api_version.is_empty())).then_some(Managers(entries))
+    }
+
+    /// The text to store; empty if nobody owns anything.
+    pub fn text(&mut self) -> Vec<u8> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        self.0.sort_by(|a, b| a.order().cmp(&b.order()));
+        serde_json::to_vec(&self.0).expect("writing JSON to memory cannot fail")
+    }
+
+    /// Brings what is owned to what the type of the object is now.
+    pub fn fit(&mut self, object_type: Type<'_>) {
+        for entry in &mut self.0 {
+            entry.fields = std::mem::take(&mut entry.fields).fitted(object_type);
+        }
+    }
+
+    pub fn drop_empty(&mut self) {
+        self.0.retain(|entry| !entry.fields.is_empty());
+    }
+
+    /// Whether both say the same but for when.
+    pub fn equals_but_for_time(&self, other: &Managers) -> bool {
+        let timeless = |entry: &Entry| Entry { time: None, ..entry.clone() };
+        self.0.len() == other.0.len()
+            && self.0.iter().all(|entry| other.0.iter().any(|other| timeless(entry) == timeless(other)))
+    }
+
+    /// Merges the oldest updaters, where there are too many, into one.
+    pub fn merge_ancient(&mut self) {
+        let updaters = |managers: &Managers| managers.0.iter().filter(|e| e.operation == Operation::Update).count();
+        if updaters(self) <= MAX_UPDATERS {
+            return;
+        }
+        self.0.sort_by(|a, b| a.order().cmp(&b.order()));
+        let mut versions: Vec<String> = self.0.iter().map(|entry| entry.api_version.clone()).collect();
+        versions.dedup();
+        for version in versions {
+            while updaters(self) > MAX_UPDATERS && self.merge_two(&version) {}
+        }
+    }
+
+    /// Merges the oldest updater of a version into the ancient ones, or the two oldest into such.
+    fn merge_two(&mut self, version: &str) -> bool {
+        let is_ancient = |entry: &Entry| entry.manager == ANCIENT && entry.subresource.is_empty();
+        let of_version = |entry: &Entry| entry.operation == Operation::Update && entry.api_version == version;
+        let bucket = self.0.iter().position(|entry| of_version(entry) && is_ancient(entry));
+        let mut others = (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket);
+        let (Some(first), second) = (others.next(), others.next()) else { return false };
+        let (Some(taken), Some(kept)) = (if bucket.is_some() { Some(first) } else { second }, bucket.or(Some(first)))
+        else {
+            return false;
+        };
+        let Entry { fields, time, .. } = std::mem::replace(
+            &mut self.0[taken],
+            Entry::new(ANCIENT, Operation::Update, version, "", FieldSet::default()),
+        );
+        let target = &mut self.0[kept];
+        let fields = std::mem::take(&mut target.fields).union(fields);
+        *target = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
+        self.0.remove(taken);
+        true
+    }
+}
+
+/// Whether a stored record has this very entry, whenever it was written.
+pub(super) fn has_entry(text: &[u8], entry: &Entry) -> bool {
+    let timeless = Entry { time: None, ..entry.clone() };
+    let wanted = serde_json::to_vec(&timeless).expect("writing JSON to memory cannot fail");
+    let Some((_, wanted)) = wanted.split_last() else { return false };
+    memmem::find(text, wanted).is_some_and(|at| matches!(text.get(at + wanted.len()), Some(b',' | b'}')))
+}
+
+/// Whether a client asks to forget who owns what: an empty list, or a list of one empty entry.
+pub fn is_reset(value: &Value) -> bool {
+    match value.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => entry.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,50 @@
+//! Regular expressions.
+
+use crate::cel::evaluate::Context;
+use crate::cel::function::{Function, global, member};
+use crate::cel::value::{Fault, Value};
+use crate::go_regex::GoRegex;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    global("matches", &["(string, string) -> bool"], matches),
+    member("matches", &["(string, string) -> bool"], matches),
+    member("find", &["(string, string) -> string"], |context, arguments| {
+        let [Value::String(text), Value::String(pattern)] = arguments else { return Err(Fault::no_such_overload()) };
+        let regex = regex(context, pattern, text)?;
+        Ok(Value::text(regex.regex().find(text).map_or("", |found| found.as_str())))
+    }),
+    member(
+        "findAll",
+        &["(string, string) -> list(string)", "(string, string, int) -> list(string)"],
+        |context, arguments| {
+            let (text, pattern, limit) = match arguments {
+                [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
+                [Value::String(text), Value::String(pattern), Value::Int(limit)] => (text, pattern, *limit),
+                _ => return Err(Fault::no_such_overload()),
+            };
+            let regex = regex(context, pattern, text)?;
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let mut found = Vec::new();
+            for part in regex.regex().find_iter(text).take(limit) {
+                // A match may look at all that follows it, over and over.
+                let rest = text.len() - part.end();
+                context.meter.charge(1 + rest as u64 / 64)?;
+                context.meter.charge_text(part.len())?;
+                found.push(Value::text(part.as_str()));
+            }
+            Ok(Value::list(found))
+        },
+    ),
+];
+
+fn matches<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<Value<'a>, Fault> {
+    let [Value::String(text), Value::String(pattern)] = arguments else { return Err(Fault::no_such_overload()) };
+    Ok(Value::Bool(regex(context, pattern, text)?.regex().is_match(text)))
+}
+
+/// The pattern; looking through the text with it is paid for.
+fn regex(context: &mut Context<'_, '_>, pattern: &str, text: &str) -> Result<GoRegex, Fault> {
+    let regex = context.regex(pattern)?;
+    context.meter.charge(regex.cost(text.len()))?;
+    Ok(regex)
+}

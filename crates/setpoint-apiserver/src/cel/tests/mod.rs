@@ -1,0 +1,1 @@
+//! Tables of expressions, of rules that are refused, and of objects that are.

@@ -1,0 +1,146 @@
+//! Custom objects: what is filled in, what is dropped, what is refused.
+
+use serde_json::json;
+
+use super::*;
+use crate::fixture::{Api, TABLE};
+
+async fn serving(fields: Value) -> Api {
+    let api = Api::new().await;
+    api.post(DEFINITIONS, widgets(fields)).await.expect(201);
+    api
+}
+
+#[tokio::test]
+async fn defaults_are_filled_in_and_unknown_fields_dropped() {
+    let api = serving(json!({
+        "size": {"type": "integer", "default": 3},
+        "nested": {"type": "object", "default": {}, "properties": {"x": {"type": "string", "default": "y"}}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "note": {"type": "string", "nullable": true},
+    }))
+    .await;
+    let spec = json!({"size": null, "note": null, "nope": 1, "free": {"any": [1]}, "nested": {"bad": 1}});
+    let mut object = widget("a", spec);
+    object["other"] = json!(1);
+    object["metadata"]["odd"] = json!(1);
+    let made = api.post(WIDGETS, object.clone()).await.expect(201);
+    assert_eq!(made["spec"], json!({"free": {"any": [1]}, "nested": {"x": "y"}, "note": null, "size": 3}));
+    let unknown = ["metadata.odd", "other", "spec.nested.bad", "spec.nope"];
+    let expected: Vec<String> = unknown.iter().map(|field| format!(r#"299 - "unknown field \"{field}\"""#)).collect();
+    assert_eq!(made.warnings(), expected);
+    assert_eq!(api.get(format!("{WIDGETS}/a")).await.expect(200).object, made.object);
+
+    object["metadata"]["name"] = json!("b");
+    let strict = api.post(format!("{WIDGETS}?fieldValidation=Strict"), object.clone()).await;
+    strict.refused(
+        400,
+        "BadRequest",
+        &[r#"strict decoding error: unknown field "metadata.odd", unknown field "other""#],
+    );
+    assert_eq!(api.names(WIDGETS).await, ["a"]);
+    let ignored = api.post(format!("{WIDGETS}?fieldValidation=Ignore"), object).await.expect(201);
+    assert!(ignored.warnings().is_empty());
+}
+
+#[tokio::test]
+async fn an_object_that_is_not_as_defined_is_not_stored() {
+    let api = serving(json!({
+        "name": {"type": "string", "maxLength": 3},
+        "port": {"x-kubernetes-int-or-string": true},
+        "raw": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "even": {"type": "integer", "x-kubernetes-validations": [{"rule": "self % 2 == 0", "message": "must be even"}]},
+    }))
+    .await;
+    let rows = [
+        ("too long", json!({"name": "long"}), "spec.name", "Too long: may not be more than 3 bytes"),
+        ("of another type", json!({"name": 1}), "spec.name", "spec.name in body must be of type string"),
+        ("neither number nor text", json!({"port": true}), "spec.port", "must be of type integer,string"),
+        ("an object that is none", json!({"raw": {"z": 1}}), "spec.raw.kind", "Required value"),
+        ("twice in a set", json!({"set": ["a", "a"]}), "spec.set[1]", r#"Duplicate value: "a""#),
+        ("against a rule", json!({"even": 3}), "spec.even", "must be even"),
+    ];
+    for (row, spec, field, words) in rows {
+        let answer = api.post(WIDGETS, widget("a", spec)).await.refused(422, "Invalid", &[words]);
+        assert!(answer.fields().contains(field), "{row}: {}", answer.text());
+    }
+    let mut other = widget("a", json!({}));
+    other["kind"] = json!("Gadget");
+    api.post(WIDGETS, other).await.refused(422, "Invalid", &["kind: Invalid value: \"Gadget\": must be Widget"]);
+    let mut other = widget("a", json!({}));
+    other["apiVersion"] = json!("example.com/v9");
+    api.post(WIDGETS, other).await.refused(
+        400,
+        "BadRequest",
+        &["does not match the expected API version (example.com/v1)"],
+    );
+    assert!(api.names(WIDGETS).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_change_changes_nothing() {
+    let api = serving(json!({"size": {"type": "integer", "maximum": 9}})).await;
+    let path = format!("{WIDGETS}/a");
+    let made = api.post(WIDGETS, widget("a", json!({"size": 1}))).await.expect(201);
+    api.merge_patch(&path, json!({"spec": {"size": 10}})).await.refused(422, "Invalid", &["less than or equal to 9"]);
+    api.merge_patch(&path, json!({"spec": "x"})).await.refused(
+        422,
+        "Invalid",
+        &["spec in body must be of type object"],
+    );
+    let strategic = api.strategic_patch(&path, json!({"spec": {"size": 2}})).await;
+    strategic.refused(415, "UnsupportedMediaType", &["application/merge-patch+json"]);
+    api.put(&path, widget("a", json!({}))).await.refused(422, "Invalid", &["must be specified for an update"]);
+    assert_eq!(api.get(&path).await.expect(200).object, made.object);
+    let changed = api.merge_patch(&path, json!({"spec": {"size": 2}})).await.expect(200);
+    assert_eq!(changed["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn a_schema_may_become_stricter_than_what_is_stored() {
+    let api = serving(json!({"a": {"type": "string"}, "b": {"type": "string"}})).await;
+    let path = format!("{WIDGETS}/w");
+    api.post(WIDGETS, widget("w", json!({"a": "long", "b": "x"}))).await.expect(201);
+    let limit = json!([{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a/maxLength", "value": 2}]);
+    api.json_patch(DEFINITION, limit).await.expect(200);
+    api.merge_patch(&path, json!({"spec": {"b": "y"}})).await.expect(200);
+    api.merge_patch(&path, json!({"spec": {"a": "longer"}})).await.refused(422, "Invalid", &["Too long"]);
+}
+
+#[tokio::test]
+async fn status_and_scale_are_parts_of_their_own() {
+    let api = Api::new().await;
+    let mut widgets = widgets(json!({"size": {"type": "integer", "minimum": 0}}));
+    let version = &mut widgets["spec"]["versions"][0];
+    let fields = json!({"ready": {"type": "integer"}, "selector": {"type": "string"}});
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object", "properties": fields});
+    version["subresources"] = json!({"status": {}, "scale": {
+        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready", "labelSelectorPath": ".status.selector",
+    }});
+    version["additionalPrinterColumns"] = json!([{"name": "Ready", "type": "integer", "jsonPath": ".status.ready"}]);
+    api.post(DEFINITIONS, widgets).await.expect(201);
+
+    let path = format!("{WIDGETS}/a");
+    let mut object = widget("a", json!({"size": 2}));
+    object["status"] = json!({"ready": 9});
+    assert_eq!(api.post(WIDGETS, object).await.expect(201)["status"], json!(null), "status is not the creator's");
+    api.merge_patch(&path, json!({"status": {"ready": 5}})).await.expect(200);
+    let status = json!({"status": {"ready": 1, "selector": "a=b"}, "spec": {"size": 8}});
+    let written = api.merge_patch(format!("{path}/status"), status).await.expect(200);
+    assert_eq!((&written["spec"]["size"], &written["metadata"]["generation"]), (&json!(2), &json!(1)));
+    let wrong = api.merge_patch(format!("{path}/status"), json!({"status": {"ready": "x"}})).await;
+    wrong.refused(422, "Invalid", &["status.ready: Invalid value: \"string\": ready in body must be of type integer"]);
+
+    let scale = api.get(format!("{path}/scale")).await.expect(200);
+    assert_eq!(scale["status"], json!({"replicas": 1, "selector": "a=b"}));
+    api.merge_patch(format!("{path}/scale"), json!({"spec": {"replicas": 6}})).await.expect(200);
+    let scaled = api.get(&path).await.expect(200);
+    assert_eq!((&scaled["spec"]["size"], &scaled["metadata"]["generation"]), (&json!(6), &json!(2)));
+    let negative = api.merge_patch(format!("{path}/scale"), json!({"spec": {"replicas": -1}})).await;
+    negative.refused(422, "Invalid", &[".spec.size: Invalid value: -1: should be a non-negative integer"]);
+
+    let table = api.get(WIDGETS).accept(TABLE).await.expect(200);
+    assert_eq!(table["columnDefinitions"][1]["name"], "Ready");
+    assert_eq!(table["rows"][0]["cells"], json!(["a", 1]));
+}
