@@ -55,7 +55,7 @@ pub fn of_new(resource: &Resource, object: &Value, writer: &Writer<'_>) -> Vec<u
     let subject = subject(resource, Part::Main);
     let changes = subject.compare(&resource.empty, &served(resource, object));
     let mut managers = Managers::default();
-    update(&mut managers, &changes, &subject, writer);
+    update(&mut managers, changes, &subject, writer);
     managers.text()
 }
 
@@ -93,7 +93,7 @@ pub fn of_changed(
             managers
         }
     };
-    update(&mut managers, &changes, &subject, writer);
+    update(&mut managers, changes, &subject, writer);
     Ok(managers.text())
 }
 

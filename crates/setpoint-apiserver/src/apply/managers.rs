@@ -154,12 +154,15 @@ impl Managers {
     }
 }
 
-/// Whether a stored record has this very entry, whenever it was written.
+/// Whether a stored record has an entry that is the same but for its time; the entry itself has none.
 pub(super) fn has_entry(text: &[u8], entry: &Entry) -> bool {
-    let timeless = Entry { time: None, ..entry.clone() };
-    let wanted = serde_json::to_vec(&timeless).expect("writing JSON to memory cannot fail");
+    let wanted = serde_json::to_vec(entry).expect("writing JSON to memory cannot fail");
     let Some((_, wanted)) = wanted.split_last() else { return false };
-    memmem::find(text, wanted).is_some_and(|at| matches!(text.get(at + wanted.len()), Some(b',' | b'}')))
+    let is_wanted = |at: usize| {
+        let rest = text[at..].strip_prefix(wanted);
+        rest.is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
+    };
+    memmem::find_iter(text, b"{\"manager\":").any(is_wanted)
 }
 
 /// Whether a client asks to forget who owns what: an empty list, or a list of one empty entry.

@@ -1,12 +1,15 @@
 //! Applying a configuration: making an object, or changing it, so that it is as somebody wants it.
 
+use http::StatusCode;
 use serde_json::Value;
+use setpoint_store::At;
 
 use super::update::{Change, Current, Source, change_object};
 use crate::apply::{self, Applied, Managers, Refusal, Subject, Writer, keep_last_applied};
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
+use crate::object::Stored;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::record;
 use crate::registry::{Resource, text_at};
@@ -14,6 +17,7 @@ use crate::render::Renderer;
 use crate::response::Response;
 use crate::schema::Body;
 use crate::server::{Call, Shared};
+use crate::settled::Attempt;
 use crate::write::{self, Decoded};
 
 /// What somebody wants an object to be, as far as they care.
@@ -107,9 +111,21 @@ pub(super) async fn apply(
     renderer: &Renderer,
 ) -> Result<Response> {
     let resource = call.resource.as_ref();
-    let config = Configuration::read(call, resource, options.field_validation)?;
     let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
     let part = subresource.map_or(Part::Main, |subresource| subresource.part());
+    let attempt = Attempt {
+        resource: call.resource.clone(),
+        key: resource.key(call.namespace(), call.name()),
+        manager: options.manager.clone(),
+        subresource: record::subresource(part),
+        config: call.body.clone(),
+    };
+    if let Some(entry) = server.store.get(&attempt.key, At::Now).await?.value
+        && server.settled.knows(&attempt, entry.revision)
+    {
+        return Ok(renderer.object(StatusCode::OK, &Stored::from(&entry)));
+    }
+    let config = Configuration::read(call, resource, options.field_validation)?;
     let subject = record::subject(resource, part);
     let (api_version, now) = (resource.api_version(), seconds(call.now));
     let writer = Writer {
@@ -127,7 +143,12 @@ pub(super) async fn apply(
         };
         let live = record::served(resource, old);
         let Applied { object, managers } = config.apply(&live, stored.record(), &subject, &writer, options.force)?;
-        let Some(mut managers) = managers else { return Ok(Change::Nothing { warnings }) };
+        let Some(mut managers) = managers else {
+            if warnings.is_empty() {
+                server.settled.learn(attempt.clone(), stored.revision());
+            }
+            return Ok(Change::Nothing { warnings });
+        };
         let object = match object {
             Some(object) => merged(resource, object, &config, &options.manager)?,
             None => old.clone(),

@@ -38,7 +38,7 @@ fn what_a_part_does_not_set_is_not_owned() {
         let subject = Subject { object_type: schema.root(), empty: &empty, ignored, version_bound: false };
         let writer = Writer { manager: "", api_version: "v1", subresource: "", now: "t" };
         let mut managers = Managers::default();
-        update(&mut managers, &subject.compare(&empty, &new), &subject, &writer);
+        update(&mut managers, subject.compare(&empty, &new), &subject, &writer);
         let [entry] = managers.0.as_slice() else { panic!("{row}: {managers:?}") };
         assert_eq!((entry.manager.as_str(), &entry.fields), ("unknown", &set(owned)), "{row}");
     }
