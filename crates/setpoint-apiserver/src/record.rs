@@ -33,12 +33,7 @@ pub fn subject(resource: &Resource, part: Part) -> Subject<'_> {
             Ignored::Fields(status.into_iter().chain(others).fold(FieldSet::default(), FieldSet::union))
         }
     };
-    Subject {
-        object_type: resource.schema.root(),
-        empty: &resource.empty,
-        ignored,
-        version_bound: resource.converts(),
-    }
+    Subject { object_type: resource.schema.root(), empty: &resource.empty, ignored, version_bound: resource.converts() }
 }
 
 /// The name of a part in the record.

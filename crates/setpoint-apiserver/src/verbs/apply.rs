@@ -62,12 +62,8 @@ impl Configuration {
         let run = |force| apply::apply(live, &self.value, record, subject, writer, force);
         let applied = match run(force) {
             Err(Refusal::Conflicts(conflicts)) => {
-                let left = apply::without_conflicts_of_last_applied(
-                    writer.manager,
-                    conflicts,
-                    live,
-                    subject.object_type,
-                );
+                let left =
+                    apply::without_conflicts_of_last_applied(writer.manager, conflicts, live, subject.object_type);
                 if left.is_empty() { run(true) } else { Err(Refusal::Conflicts(left)) }
             }
             applied => applied,
@@ -137,9 +133,8 @@ pub(super) async fn apply(
     let change = |current: Option<&Current>| {
         let warnings = config.warnings.clone();
         let Some(Current { stored, object: old }) = current else {
-            return create(call, &config, &subject, &writer).map(|(object, record)| {
-                Change::Recorded(Decoded { object, warnings }, record)
-            });
+            return create(call, &config, &subject, &writer)
+                .map(|(object, record)| Change::Recorded(Decoded { object, warnings }, record));
         };
         let live = record::served(resource, old);
         let Applied { object, managers } = config.apply(&live, stored.record(), &subject, &writer, options.force)?;
@@ -160,12 +155,7 @@ pub(super) async fn apply(
 }
 
 /// The object that a configuration makes where there is none, and who owns what of it.
-fn create(
-    call: &Call,
-    config: &Configuration,
-    subject: &Subject<'_>,
-    writer: &Writer<'_>,
-) -> Result<(Value, Vec<u8>)> {
+fn create(call: &Call, config: &Configuration, subject: &Subject<'_>, writer: &Writer<'_>) -> Result<(Value, Vec<u8>)> {
     let resource = &call.resource;
     let Applied { object, managers } = config.apply(subject.empty, b"", subject, writer, false)?;
     let object = object.unwrap_or_else(|| config.value.clone());

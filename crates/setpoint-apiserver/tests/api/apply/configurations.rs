@@ -29,7 +29,10 @@ async fn the_same_configuration_again_changes_nothing_at_all() {
         (format!("{DEPLOYMENTS}/web"), deployment("web")),
         (format!("{SERVICES}/web"), service("web")),
         (format!("{PODS}/p"), pod("p")),
-        (format!("{CONFIG_MAPS}/empty"), json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {}, "metadata": {"name": "empty", "labels": {}}})),
+        (
+            format!("{CONFIG_MAPS}/empty"),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {}, "metadata": {"name": "empty", "labels": {}}}),
+        ),
     ] {
         let created = api.apply(&path, "one", config.clone()).await.expect(201);
         let before = api.store.revision();
@@ -72,7 +75,8 @@ async fn elements_of_lists_merge_by_their_keys() {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
     };
     api.apply(&path, "one", deployment("web")).await.expect(201);
-    let side = containers(json!([{"name": "side", "image": "s:1"}, {"name": "main", "env": [{"name": "E", "value": "1"}]}]));
+    let side =
+        containers(json!([{"name": "side", "image": "s:1"}, {"name": "main", "env": [{"name": "E", "value": "1"}]}]));
     let merged = api.apply(&path, "two", side).await.expect(200);
     let shown: Vec<_> = merged["spec"]["template"]["spec"]["containers"]
         .as_array()

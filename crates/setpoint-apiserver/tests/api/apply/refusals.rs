@@ -100,7 +100,11 @@ fn rows() -> Vec<Row> {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "nope": 1}),
             "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .nope: field not declared in schema",
         ),
-        Row::bad_request("a value of another type", config("a", json!({"c": 5})), ".data.c: expected a string, found 5"),
+        Row::bad_request(
+            "a value of another type",
+            config("a", json!({"c": 5})),
+            ".data.c: expected a string, found 5",
+        ),
         Row::bad_request(
             "the same element twice",
             with_metadata("finalizers", json!(["a/b", "a/b"])),
@@ -138,7 +142,8 @@ async fn a_conflict_names_each_field_and_its_owner() {
     let path = format!("{CONFIG_MAPS}/a");
     api.apply(&path, "one", config("a", json!({"a": "1", "b": "1"}))).await.expect(201);
     let refused = api.apply(&path, "two", config("a", json!({"a": "2", "b": "2"}))).await.expect(409);
-    let cause = |field: &str| json!({"reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": field});
+    let cause =
+        |field: &str| json!({"reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": field});
     assert_eq!(refused["details"], json!({"causes": [cause(".data.a"), cause(".data.b")]}));
     let taken = api.apply(format!("{path}?force=true"), "two", config("a", json!({"a": "2"}))).await.expect(200);
     assert_eq!(taken.owned(), json!({"one": {"f:data": {"f:b": {}}}, "two": {"f:data": {"f:a": {}}}}));

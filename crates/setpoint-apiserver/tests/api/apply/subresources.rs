@@ -15,13 +15,19 @@ async fn a_status_is_applied_by_several_who_each_own_their_conditions() {
     let path = format!("{PODS}/p/status");
     api.post(PODS, pod("p")).await.expect(201);
     api.apply(&path, "kubelet", conditions(json!([{"type": "Ready", "status": "True"}]))).await.expect(200);
-    let both = api.apply(&path, "gate", conditions(json!([{"type": "example.com/x", "status": "False"}]))).await.expect(200);
-    let types: Vec<&str> = both["status"]["conditions"].as_array().into_iter().flatten().filter_map(|c| c["type"].as_str()).collect();
+    let both =
+        api.apply(&path, "gate", conditions(json!([{"type": "example.com/x", "status": "False"}]))).await.expect(200);
+    let types: Vec<&str> =
+        both["status"]["conditions"].as_array().into_iter().flatten().filter_map(|c| c["type"].as_str()).collect();
     assert_eq!(types, ["Ready", "example.com/x"]);
     let own = json!({"f:status": {"f:conditions": {r#"k:{"type":"Ready"}"#: {".": {}, "f:status": {}, "f:type": {}}}}});
     assert_eq!(both.owned()["kubelet/status"], own);
     let refused = api.apply(&path, "gate", conditions(json!([{"type": "Ready", "status": "False"}]))).await;
-    refused.refused(409, "Conflict", &[r#"conflict with "kubelet" with subresource "status": .status.conditions[type="Ready"].status"#]);
+    refused.refused(
+        409,
+        "Conflict",
+        &[r#"conflict with "kubelet" with subresource "status": .status.conditions[type="Ready"].status"#],
+    );
     api.apply(format!("{PODS}/none/status"), "kubelet", conditions(json!([]))).await.refused(404, "NotFound", &[]);
 }
 
@@ -36,7 +42,8 @@ async fn each_part_owns_only_what_it_sets() {
     let status = api.apply(format!("{PODS}/p/status"), "main", config).await.expect(200);
     assert_eq!(status["status"]["phase"], "Failed");
     assert_eq!(status.owned()["main/status"], json!({"f:status": {"f:phase": {}}}));
-    let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "x"}]}, "metadata": {"labels": {"a": "b"}}});
+    let debug =
+        json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "x"}]}, "metadata": {"labels": {"a": "b"}}});
     let patched = api.strategic_patch(format!("{PODS}/p/ephemeralcontainers"), debug).await.expect(200);
     let owned = &patched.owned()["unknown/ephemeralcontainers"];
     assert_eq!(owned["f:spec"].as_object().map(serde_json::Map::len), Some(1));
@@ -54,7 +61,11 @@ async fn who_scales_owns_the_replicas() {
     assert_eq!(object.owned()["scaler/scale"], json!({"f:spec": {"f:replicas": {}}}));
     assert_eq!(object.owned()["one"]["f:spec"].get("f:replicas"), None);
     let refused = api.apply(&path, "one", deployment("web")).await;
-    refused.refused(409, "Conflict", &[r#"conflict with "scaler" with subresource "scale" using apps/v1: .spec.replicas"#]);
+    refused.refused(
+        409,
+        "Conflict",
+        &[r#"conflict with "scaler" with subresource "scale" using apps/v1: .spec.replicas"#],
+    );
 
     let refused = api.apply(&scale, "hpa", wanted(6)).await;
     refused.refused(409, "Conflict", &[r#"conflict with "scaler" with subresource "scale""#, ".spec.replicas"]);

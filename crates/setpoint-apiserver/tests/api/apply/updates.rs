@@ -11,12 +11,15 @@ use crate::objects::*;
 async fn who_writes_a_field_owns_it() {
     let api = Api::new().await;
     let path = format!("{CONFIG_MAPS}/a");
-    let created = api.post(format!("{CONFIG_MAPS}?fieldManager=maker"), config("a", json!({"a": "1"}))).await.expect(201);
+    let created =
+        api.post(format!("{CONFIG_MAPS}?fieldManager=maker"), config("a", json!({"a": "1"}))).await.expect(201);
     assert_eq!(created.owned(), json!({"maker": {"f:data": {".": {}, "f:a": {}}}}));
     assert_eq!(created["metadata"]["managedFields"][0]["operation"], "Update");
-    let put = api.put(format!("{path}?fieldManager=putter"), config("a", json!({"a": "2", "b": "1"}))).await.expect(200);
+    let put =
+        api.put(format!("{path}?fieldManager=putter"), config("a", json!({"a": "2", "b": "1"}))).await.expect(200);
     assert_eq!(put.owned(), json!({"maker": {"f:data": {}}, "putter": {"f:data": {"f:a": {}, "f:b": {}}}}));
-    let patched = api.merge_patch(&path, json!({"data": {"b": null, "c": "1"}})).header(USER_AGENT, "tool/v1 (x)").await;
+    let patched =
+        api.merge_patch(&path, json!({"data": {"b": null, "c": "1"}})).header(USER_AGENT, "tool/v1 (x)").await;
     assert_eq!(
         patched.expect(200).owned(),
         json!({"maker": {"f:data": {}}, "putter": {"f:data": {"f:a": {}}}, "tool": {"f:data": {"f:c": {}}}})
@@ -88,7 +91,11 @@ async fn a_record_that_is_none_is_ignored() {
     let path = format!("{CONFIG_MAPS}/a");
     let created = api.post(CONFIG_MAPS, config("a", json!({"a": "1"}))).await.expect(201);
     let patch = |entry| api.merge_patch(&path, json!({"metadata": {"managedFields": [entry]}}));
-    for broken in [with_field("operation", json!("Bad")), with_field("fieldsV1", json!({"x": {}})), with_field("apiVersion", json!(""))] {
+    for broken in [
+        with_field("operation", json!("Bad")),
+        with_field("fieldsV1", json!({"x": {}})),
+        with_field("apiVersion", json!("")),
+    ] {
         assert_eq!(patch(broken).await.expect(200).object, created.object);
     }
     let long = patch(with_field("manager", json!("x".repeat(129)))).await;
