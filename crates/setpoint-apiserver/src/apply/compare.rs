@@ -104,13 +104,17 @@ fn walk_entries(
             into.add(PathElement::field(key), change, below);
         }
     };
-    for (key, value) in new.into_iter().flatten() {
-        entry(key, old.and_then(|old| old.get(key)), Some(value));
+    let gone =
+        old.into_iter().flatten().map(|(key, _)| key).filter(|key| new.is_none_or(|new| !new.contains_key(*key)));
+    let mut keys: Vec<&String> = gone.collect();
+    let sorted = keys.is_empty();
+    keys.extend(new.into_iter().flatten().map(|(key, _)| key));
+    if !sorted {
+        // So that every set grows at its end.
+        keys.sort_unstable();
     }
-    for (key, value) in old.into_iter().flatten() {
-        if new.is_none_or(|new| !new.contains_key(key)) {
-            entry(key, Some(value), None);
-        }
+    for key in keys {
+        entry(key, old.and_then(|old| old.get(key)), new.and_then(|new| new.get(key)));
     }
 }
 

@@ -136,19 +136,16 @@ impl Managers {
         let is_ancient = |entry: &Entry| entry.manager == ANCIENT && entry.subresource.is_empty();
         let of_version = |entry: &Entry| entry.operation == Operation::Update && entry.api_version == version;
         let bucket = self.0.iter().position(|entry| of_version(entry) && is_ancient(entry));
-        let mut others = (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket);
-        let (Some(first), second) = (others.next(), others.next()) else { return false };
-        let (Some(taken), Some(kept)) = (if bucket.is_some() { Some(first) } else { second }, bucket.or(Some(first)))
-        else {
-            return false;
+        let others: Vec<usize> =
+            (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket).collect();
+        let (kept, taken) = match (bucket, others.as_slice()) {
+            (Some(bucket), [oldest, ..]) => (bucket, *oldest),
+            (None, [oldest, next, ..]) => (*oldest, *next),
+            _ => return false,
         };
-        let Entry { fields, time, .. } = std::mem::replace(
-            &mut self.0[taken],
-            Entry::new(ANCIENT, Operation::Update, version, "", FieldSet::default()),
-        );
-        let target = &mut self.0[kept];
-        let fields = std::mem::take(&mut target.fields).union(fields);
-        *target = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
+        let (fields, time) = (std::mem::take(&mut self.0[taken].fields), self.0[taken].time.take());
+        let fields = std::mem::take(&mut self.0[kept].fields).union(fields);
+        self.0[kept] = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
         self.0.remove(taken);
         true
     }

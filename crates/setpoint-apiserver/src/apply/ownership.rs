@@ -256,8 +256,8 @@ fn take_over(
     }
     // In a stable sort, the fields of each manager stay in their order.
     conflicts.sort_by(|a, b| {
-        let order = |c: &Conflict| (c.manager.clone(), c.operation, c.api_version.clone(), c.subresource.clone());
-        order(a).cmp(&order(b))
+        let a = (&a.manager, a.operation, &a.api_version, &a.subresource);
+        a.cmp(&(&b.manager, b.operation, &b.api_version, &b.subresource))
     });
     Err(Refusal::Conflicts(conflicts))
 }

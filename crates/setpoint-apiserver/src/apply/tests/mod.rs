@@ -2,6 +2,7 @@
 
 mod applying;
 mod comparing;
+mod hostile;
 mod laws;
 mod updating;
 
