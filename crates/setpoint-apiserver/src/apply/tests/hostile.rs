@@ -10,6 +10,8 @@ const MANY: usize = 200_000;
 /// Much more than any of it takes, and much less than what grows with the square.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+type Row<'r> = (&'static str, Box<dyn Fn() + 'r>);
+
 #[test]
 fn work_grows_with_what_is_sent_and_not_faster() {
     let object_type = schema("core.v1.Pod");
@@ -22,7 +24,7 @@ fn work_grows_with_what_is_sent_and_not_faster() {
         let entries = (0..MANY / 2).filter(|index| index % 2 == remainder || index % 3 == 0);
         entries.map(|index| (index.to_string(), json!({"a": remainder}))).collect::<serde_json::Map<_, _>>().into()
     };
-    let rows: [(&str, Box<dyn Fn()>); 4] = [
+    let rows: [Row<'_>; 4] = [
         ("elements in the wrong order", Box::new(|| drop(applied_fields(&finalizers, object_type).expect("good")))),
         ("a record in the wrong order", Box::new(|| drop(set(record.clone())))),
         (
