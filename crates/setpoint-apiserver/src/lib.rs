@@ -39,6 +39,7 @@ pub mod schema_facts;
 pub mod selector;
 pub mod server;
 pub mod service_ip;
+pub mod settled;
 pub mod verbs;
 pub mod write;
 

@@ -47,7 +47,8 @@ pub fn encode(object: &Value, record: &[u8]) -> Bytes {
     let empty = Map::new();
     let object = object.as_object().unwrap_or(&empty);
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "resourceVersion" | "managedFields")) {
+    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "resourceVersion" | "managedFields"))
+    {
         put_field(&mut text, key, value);
     }
     if !record.is_empty() {
@@ -139,6 +140,13 @@ impl Stored {
         }
     }
 
+    /// Whether the object is on its way out.
+    pub fn is_being_deleted(&self) -> bool {
+        // Most objects are not, and their metadata need not be parsed to know it.
+        memmem::find(self.metadata_and_record().0, b"\"deletionTimestamp\":").is_some()
+            && self.metadata()["deletionTimestamp"].is_string()
+    }
+
     /// The record of who owns which field, as a JSON list; empty if there is none.
     pub fn record(&self) -> &[u8] {
         self.metadata_and_record().1
@@ -221,6 +229,18 @@ mod tests {
             let mut text = Vec::new();
             stored.write(b"", &mut text);
             assert_eq!(text.len(), stored.text_len());
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_out_says_so_itself() {
+        let rows = [
+            ("not at all", json!({"name": "a"}), false),
+            ("marked", json!({"deletionTimestamp": "2030-01-01T00:00:00Z"}), true),
+            ("a label of that name", json!({"labels": {"deletionTimestamp": "x"}}), false),
+        ];
+        for (row, metadata, expected) in rows {
+            assert_eq!(stored(&json!({"metadata": metadata}), 1).is_being_deleted(), expected, "{row}");
         }
     }
 

@@ -33,12 +33,7 @@ pub fn subject(resource: &Resource, part: Part) -> Subject<'_> {
             Ignored::Fields(status.into_iter().chain(others).fold(FieldSet::default(), FieldSet::union))
         }
     };
-    Subject {
-        object_type: resource.schema.root(),
-        empty: &resource.empty,
-        ignored,
-        version_bound: resource.converts(),
-    }
+    Subject { object_type: resource.schema.root(), empty: &resource.empty, ignored, version_bound: resource.converts() }
 }
 
 /// The name of a part in the record.
@@ -55,7 +50,7 @@ pub fn of_new(resource: &Resource, object: &Value, writer: &Writer<'_>) -> Vec<u
     let subject = subject(resource, Part::Main);
     let changes = subject.compare(&resource.empty, &served(resource, object));
     let mut managers = Managers::default();
-    update(&mut managers, &changes, &subject, writer);
+    update(&mut managers, changes, &subject, writer);
     managers.text()
 }
 
@@ -93,7 +88,7 @@ pub fn of_changed(
             managers
         }
     };
-    update(&mut managers, &changes, &subject, writer);
+    update(&mut managers, changes, &subject, writer);
     Ok(managers.text())
 }
 

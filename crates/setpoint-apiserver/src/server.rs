@@ -30,6 +30,7 @@ use crate::request::{self, ResourcePath, Target, Verb};
 use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
+use crate::settled::Settled;
 use crate::{built_in, discovery, health, negotiate, openapi, verbs};
 
 /// The largest body a request may have.
@@ -54,6 +55,7 @@ pub struct Shared {
     pub namespaces: Namespaces,
     pub definitions: Definitions,
     pub services: Mutex<Allocator>,
+    pub settled: Settled,
     pub schemas: Schemas,
     pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
@@ -122,6 +124,7 @@ impl Server {
             documents: openapi::Documents::default(),
             namespaces,
             definitions,
+            settled: Settled::default(),
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             authenticator,
             ready: AtomicBool::new(false),

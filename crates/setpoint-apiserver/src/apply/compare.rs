@@ -22,15 +22,23 @@ impl Comparison {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// The fields that have a value they did not have.
-    pub fn set(&self) -> FieldSet {
-        self.modified.clone().union(self.added.clone())
-    }
-
+    /// Adds what became of one element. Most changes are of one sort, so the element is rarely needed more than once.
     fn add(&mut self, element: PathElement, change: Option<Change>, below: Comparison) {
-        self.removed.add(element.clone(), change == Some(Change::Removed), below.removed);
-        self.modified.add(element.clone(), change == Some(Change::Modified), below.modified);
-        self.added.add(element, change == Some(Change::Added), below.added);
+        let sorts = [
+            (&mut self.removed, change == Some(Change::Removed), below.removed),
+            (&mut self.modified, change == Some(Change::Modified), below.modified),
+            (&mut self.added, change == Some(Change::Added), below.added),
+        ];
+        let mut element = Some(element);
+        let mut left = sorts.iter().filter(|(_, member, below)| *member || !below.is_empty()).count();
+        for (set, member, below) in sorts {
+            if !member && below.is_empty() {
+                continue;
+            }
+            left -= 1;
+            let own = if left == 0 { element.take() } else { element.clone() };
+            set.add(own.expect("it is taken by the last that needs it"), member, below);
+        }
     }
 }
 
@@ -96,13 +104,17 @@ fn walk_entries(
             into.add(PathElement::field(key), change, below);
         }
     };
-    for (key, value) in new.into_iter().flatten() {
-        entry(key, old.and_then(|old| old.get(key)), Some(value));
+    let gone =
+        old.into_iter().flatten().map(|(key, _)| key).filter(|key| new.is_none_or(|new| !new.contains_key(*key)));
+    let mut keys: Vec<&String> = gone.collect();
+    let sorted = keys.is_empty();
+    keys.extend(new.into_iter().flatten().map(|(key, _)| key));
+    if !sorted {
+        // So that every set grows at its end.
+        keys.sort_unstable();
     }
-    for (key, value) in old.into_iter().flatten() {
-        if new.is_none_or(|new| !new.contains_key(key)) {
-            entry(key, Some(value), None);
-        }
+    for key in keys {
+        entry(key, old.and_then(|old| old.get(key)), new.and_then(|new| new.get(key)));
     }
 }
 

@@ -71,7 +71,7 @@ impl Walk {
             }
             (View::List(list), Value::Array(items)) => {
                 let element_type = value_type.element();
-                let mut seen = BTreeSet::new();
+                let (mut seen, mut elements) = (BTreeSet::new(), Vec::new());
                 for (index, item) in items.iter().enumerate() {
                     let element = match view::element(item, list, element_type) {
                         Ok(element) => element,
@@ -86,8 +86,9 @@ impl Walk {
                     }
                     self.path.push(element);
                     let below = self.below(item, element_type)?;
-                    set.add(self.path.pop().expect("pushed above"), true, below.set);
+                    elements.push((self.path.pop().expect("pushed above"), true, below.set));
                 }
+                set = FieldSet::of_elements(elements);
             }
             (_, Value::Null) => {}
             (_, value) if self.strict => {

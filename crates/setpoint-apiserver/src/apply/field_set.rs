@@ -39,7 +39,20 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Adds what is known of one element. Cheap where elements come in their order.
+    /// The set of elements in any order.
+    pub(super) fn of_elements(elements: Vec<(PathElement, bool, FieldSet)>) -> FieldSet {
+        let mut elements = elements;
+        if !elements.is_sorted_by(|(a, ..), (b, ..)| a < b) {
+            elements.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        }
+        let mut set = FieldSet { nodes: Vec::with_capacity(elements.len()) };
+        for (element, member, children) in elements {
+            set.add(element, member, children);
+        }
+        set
+    }
+
+    /// Adds what is known of one element. Cheap only where elements come in their order.
     pub fn add(&mut self, element: PathElement, member: bool, children: FieldSet) {
         let node = Node { element, member, children };
         if node.is_empty() {
@@ -314,7 +327,7 @@ impl<'de> Visitor<'de> for SetVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let (mut set, mut member) = (FieldSet::default(), false);
+        let (mut elements, mut member) = (Vec::new(), false);
         while let Some(key) = entries.next_key::<String>()? {
             if key == "." {
                 entries.next_value::<IgnoredAny>()?;
@@ -324,13 +337,14 @@ impl<'de> Visitor<'de> for SetVisitor {
             match PathElement::parse(&key).map_err(A::Error::custom)? {
                 Some(element) => {
                     let below: MemberSet = entries.next_value()?;
-                    set.add(element, below.member, below.set);
+                    elements.push((element, below.member, below.set));
                 }
                 None => {
                     entries.next_value::<IgnoredAny>()?;
                 }
             }
         }
+        let set = FieldSet::of_elements(elements);
         member |= set.is_empty();
         Ok((set, member))
     }

@@ -136,30 +136,30 @@ impl Managers {
         let is_ancient = |entry: &Entry| entry.manager == ANCIENT && entry.subresource.is_empty();
         let of_version = |entry: &Entry| entry.operation == Operation::Update && entry.api_version == version;
         let bucket = self.0.iter().position(|entry| of_version(entry) && is_ancient(entry));
-        let mut others = (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket);
-        let (Some(first), second) = (others.next(), others.next()) else { return false };
-        let (Some(taken), Some(kept)) = (if bucket.is_some() { Some(first) } else { second }, bucket.or(Some(first)))
-        else {
-            return false;
+        let others: Vec<usize> =
+            (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket).collect();
+        let (kept, taken) = match (bucket, others.as_slice()) {
+            (Some(bucket), [oldest, ..]) => (bucket, *oldest),
+            (None, [oldest, next, ..]) => (*oldest, *next),
+            _ => return false,
         };
-        let Entry { fields, time, .. } = std::mem::replace(
-            &mut self.0[taken],
-            Entry::new(ANCIENT, Operation::Update, version, "", FieldSet::default()),
-        );
-        let target = &mut self.0[kept];
-        let fields = std::mem::take(&mut target.fields).union(fields);
-        *target = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
+        let (fields, time) = (std::mem::take(&mut self.0[taken].fields), self.0[taken].time.take());
+        let fields = std::mem::take(&mut self.0[kept].fields).union(fields);
+        self.0[kept] = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
         self.0.remove(taken);
         true
     }
 }
 
-/// Whether a stored record has this very entry, whenever it was written.
+/// Whether a stored record has an entry that is the same but for its time; the entry itself has none.
 pub(super) fn has_entry(text: &[u8], entry: &Entry) -> bool {
-    let timeless = Entry { time: None, ..entry.clone() };
-    let wanted = serde_json::to_vec(&timeless).expect("writing JSON to memory cannot fail");
+    let wanted = serde_json::to_vec(entry).expect("writing JSON to memory cannot fail");
     let Some((_, wanted)) = wanted.split_last() else { return false };
-    memmem::find(text, wanted).is_some_and(|at| matches!(text.get(at + wanted.len()), Some(b',' | b'}')))
+    let is_wanted = |at: usize| {
+        let rest = text[at..].strip_prefix(wanted);
+        rest.is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
+    };
+    memmem::find_iter(text, b"{\"manager\":").any(is_wanted)
 }
 
 /// Whether a client asks to forget who owns what: an empty list, or a list of one empty entry.

@@ -66,9 +66,10 @@ fn merge_items(live: &[Value], config: &[Value], list: &List, element_type: Type
     if in_place && merged.iter().all(Option::is_none) {
         return None;
     }
-    let items = origins.iter().zip(merged).filter_map(|(origin, changed)| {
-        changed.or_else(|| origin.live.map(|from| live[from].clone()))
-    });
+    let items = origins
+        .iter()
+        .zip(merged)
+        .filter_map(|(origin, changed)| changed.or_else(|| origin.live.map(|from| live[from].clone())));
     Some(items.collect())
 }
 

@@ -14,9 +14,9 @@ mod ownership;
 mod path_element;
 mod remove;
 mod scale;
-mod view;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use compare::{Comparison, compare};
 pub use extract::{Fault, applied_fields, fields};

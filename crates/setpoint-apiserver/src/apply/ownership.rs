@@ -151,14 +151,15 @@ pub struct Applied {
 
 /// Records an update by its changes: from the object there was to the one that has its defaults, but not yet what the
 /// server decides.
-pub fn update(managers: &mut Managers, changes: &Comparison, subject: &Subject<'_>, writer: &Writer<'_>) {
+pub fn update(managers: &mut Managers, changes: Comparison, subject: &Subject<'_>, writer: &Writer<'_>) {
     managers.fit(subject.object_type);
     if changes.is_empty() {
         return;
     }
-    let set = changes.set();
+    let Comparison { removed, modified, added } = changes;
+    let set = modified.union(added);
     for entry in managers.0.iter_mut().filter(|entry| subject.judges(entry, writer)) {
-        entry.fields = std::mem::take(&mut entry.fields).difference(&set).difference(&changes.removed);
+        entry.fields = std::mem::take(&mut entry.fields).difference(&set).difference(&removed);
     }
     let mut own = writer.entry(Operation::Update, stripped(set));
     if !own.fields.is_empty() {
@@ -193,15 +194,14 @@ pub fn apply(
     let mut managers = Managers::parse(record);
     if managers.0.is_empty() {
         let before = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
-        update(&mut managers, &subject.compare(subject.empty, live), subject, &before);
+        update(&mut managers, subject.compare(subject.empty, live), subject, &before);
     } else {
         managers.fit(subject.object_type);
     }
     let last = managers.0.iter().position(|entry| entry.is_same_manager(&own)).map(|at| managers.0.remove(at));
     let object = pruned(live, merged, &managers, &own, last.as_ref(), subject);
     if let Some(new) = &object {
-        let changes = subject.compare(live, new);
-        take_over(&mut managers, &changes, subject, writer, force)?;
+        take_over(&mut managers, subject.compare(live, new), subject, writer, force)?;
     }
     if !own.fields.is_empty() {
         let time = if object.is_some() { Some(writer.now.to_owned()) } else { last.and_then(|last| last.time) };
@@ -233,12 +233,12 @@ fn pruned(
 /// Takes what an apply changes from everybody else, or says from whom it will not.
 fn take_over(
     managers: &mut Managers,
-    changes: &Comparison,
+    Comparison { removed, modified, added }: Comparison,
     subject: &Subject<'_>,
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<(), Refusal> {
-    let set = changes.set();
+    let set = modified.union(added);
     let mut conflicts = Vec::new();
     for entry in managers.0.iter_mut().filter(|entry| subject.judges(entry, writer)) {
         let taken = entry.fields.intersection(&set);
@@ -249,15 +249,15 @@ fn take_over(
             subresource: entry.subresource.clone(),
             path,
         }));
-        entry.fields = std::mem::take(&mut entry.fields).difference(&taken).difference(&changes.removed);
+        entry.fields = std::mem::take(&mut entry.fields).difference(&taken).difference(&removed);
     }
     if conflicts.is_empty() || force {
         return Ok(());
     }
     // In a stable sort, the fields of each manager stay in their order.
     conflicts.sort_by(|a, b| {
-        let order = |c: &Conflict| (c.manager.clone(), c.operation, c.api_version.clone(), c.subresource.clone());
-        order(a).cmp(&order(b))
+        let a = (&a.manager, a.operation, &a.api_version, &a.subresource);
+        a.cmp(&(&b.manager, b.operation, &b.api_version, &b.subresource))
     });
     Err(Refusal::Conflicts(conflicts))
 }

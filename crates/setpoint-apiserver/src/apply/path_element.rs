@@ -207,8 +207,19 @@ mod tests {
     #[test]
     fn elements_have_one_order() {
         let texts = [
-            "f:a", "f:b", r#"k:{"port":80}"#, r#"k:{"port":443}"#, r#"k:{"port":443,"protocol":"TCP"}"#, "v:1", "v:1.5",
-            "v:2", r#"v:"a""#, "v:false", "v:true", "i:2", "i:10",
+            "f:a",
+            "f:b",
+            r#"k:{"port":80}"#,
+            r#"k:{"port":443}"#,
+            r#"k:{"port":443,"protocol":"TCP"}"#,
+            "v:1",
+            "v:1.5",
+            "v:2",
+            r#"v:"a""#,
+            "v:false",
+            "v:true",
+            "i:2",
+            "i:10",
         ];
         let elements: Vec<PathElement> =
             texts.iter().map(|text| PathElement::parse(text).expect(text).expect(text)).collect();

@@ -69,8 +69,5 @@ pub fn prune(merged: &mut Value, last: &FieldSet, owned: &FieldSet, object_type:
 /// The fields of a configuration that an object still has as the configuration says.
 pub(super) fn still_as_applied(config: &Value, live: &Value, object_type: Type<'_>) -> FieldSet {
     let changes = compare(config, live, object_type);
-    fields(config, object_type)
-        .difference(&changes.modified)
-        .difference(&changes.added)
-        .difference(&changes.removed)
+    fields(config, object_type).difference(&changes.modified).difference(&changes.added).difference(&changes.removed)
 }

@@ -145,7 +145,7 @@ async fn state(server: &Shared, namespace: &str) -> Result<State> {
     let key = server.registry().built_in("", "v1", "namespaces").key(None, namespace);
     Ok(match server.store.get(&key, At::Now).await?.value {
         None => State::Missing,
-        Some(entry) if Stored::from(&entry).metadata()["deletionTimestamp"].is_string() => State::Terminating,
+        Some(entry) if Stored::from(&entry).is_being_deleted() => State::Terminating,
         Some(_) => State::Active,
     })
 }

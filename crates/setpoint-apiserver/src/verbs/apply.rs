@@ -1,12 +1,15 @@
 //! Applying a configuration: making an object, or changing it, so that it is as somebody wants it.
 
+use http::StatusCode;
 use serde_json::Value;
+use setpoint_store::At;
 
 use super::update::{Change, Current, Source, change_object};
 use crate::apply::{self, Applied, Managers, Refusal, Subject, Writer, keep_last_applied};
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
+use crate::object::Stored;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::record;
 use crate::registry::{Resource, text_at};
@@ -14,6 +17,7 @@ use crate::render::Renderer;
 use crate::response::Response;
 use crate::schema::Body;
 use crate::server::{Call, Shared};
+use crate::settled::Attempt;
 use crate::write::{self, Decoded};
 
 /// What somebody wants an object to be, as far as they care.
@@ -58,12 +62,8 @@ impl Configuration {
         let run = |force| apply::apply(live, &self.value, record, subject, writer, force);
         let applied = match run(force) {
             Err(Refusal::Conflicts(conflicts)) => {
-                let left = apply::without_conflicts_of_last_applied(
-                    writer.manager,
-                    conflicts,
-                    live,
-                    subject.object_type,
-                );
+                let left =
+                    apply::without_conflicts_of_last_applied(writer.manager, conflicts, live, subject.object_type);
                 if left.is_empty() { run(true) } else { Err(Refusal::Conflicts(left)) }
             }
             applied => applied,
@@ -107,9 +107,21 @@ pub(super) async fn apply(
     renderer: &Renderer,
 ) -> Result<Response> {
     let resource = call.resource.as_ref();
-    let config = Configuration::read(call, resource, options.field_validation)?;
     let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
     let part = subresource.map_or(Part::Main, |subresource| subresource.part());
+    let attempt = Attempt {
+        resource: call.resource.clone(),
+        key: resource.key(call.namespace(), call.name()),
+        manager: options.manager.clone(),
+        subresource: record::subresource(part),
+        config: call.body.clone(),
+    };
+    if let Some(entry) = server.store.get(&attempt.key, At::Now).await?.value
+        && server.settled.knows(&attempt, entry.revision)
+    {
+        return Ok(renderer.object(StatusCode::OK, &Stored::from(&entry)));
+    }
+    let config = Configuration::read(call, resource, options.field_validation)?;
     let subject = record::subject(resource, part);
     let (api_version, now) = (resource.api_version(), seconds(call.now));
     let writer = Writer {
@@ -121,13 +133,17 @@ pub(super) async fn apply(
     let change = |current: Option<&Current>| {
         let warnings = config.warnings.clone();
         let Some(Current { stored, object: old }) = current else {
-            return create(call, &config, &subject, &writer).map(|(object, record)| {
-                Change::Recorded(Decoded { object, warnings }, record)
-            });
+            return create(call, &config, &subject, &writer)
+                .map(|(object, record)| Change::Recorded(Decoded { object, warnings }, record));
         };
         let live = record::served(resource, old);
         let Applied { object, managers } = config.apply(&live, stored.record(), &subject, &writer, options.force)?;
-        let Some(mut managers) = managers else { return Ok(Change::Nothing { warnings }) };
+        let Some(mut managers) = managers else {
+            if warnings.is_empty() {
+                server.settled.learn(attempt.clone(), stored.revision());
+            }
+            return Ok(Change::Nothing { warnings });
+        };
         let object = match object {
             Some(object) => merged(resource, object, &config, &options.manager)?,
             None => old.clone(),
@@ -139,12 +155,7 @@ pub(super) async fn apply(
 }
 
 /// The object that a configuration makes where there is none, and who owns what of it.
-fn create(
-    call: &Call,
-    config: &Configuration,
-    subject: &Subject<'_>,
-    writer: &Writer<'_>,
-) -> Result<(Value, Vec<u8>)> {
+fn create(call: &Call, config: &Configuration, subject: &Subject<'_>, writer: &Writer<'_>) -> Result<(Value, Vec<u8>)> {
     let resource = &call.resource;
     let Applied { object, managers } = config.apply(subject.empty, b"", subject, writer, false)?;
     let object = object.unwrap_or_else(|| config.value.clone());

@@ -56,9 +56,9 @@ pub(super) async fn insert(
     }
     let tries = if generates { NAME_TRIES } else { 1 };
     let mut name = String::new();
-    for _ in 0..tries {
+    for left in (0..tries).rev() {
         let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
-        let mut candidate = object.clone();
+        let mut candidate = if left == 0 { object.take() } else { object.clone() };
         write::begin_create(resource, &mut candidate, &stamp)?;
         let record = match &record {
             Some(record) => Cow::Borrowed(record),
@@ -91,7 +91,7 @@ pub(super) async fn insert(
         }
     }
     let existing = read(server, resource, call.namespace(), &name).await;
-    let being_deleted = existing.is_ok_and(|existing| existing.metadata()["deletionTimestamp"].is_string());
+    let being_deleted = existing.is_ok_and(|existing| existing.is_being_deleted());
     Err(Failure::already_exists(resource, &name, being_deleted))
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
             }
         };
         if !applies && !owners.0.is_empty() {
-            update(&mut owners, &subject.compare(&current, &scale), &subject, &writer);
+            update(&mut owners, subject.compare(&current, &scale), &subject, &writer);
         }
         check_identity(&call, &scale, &current)?;
         let mut errors = Errors::default();

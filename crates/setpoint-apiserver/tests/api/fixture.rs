@@ -91,6 +91,14 @@ impl Api {
         self.send(Method::PATCH, path).body("application/strategic-merge-patch+json", patch.to_string())
     }
 
+    /// An apply; the path may have a query.
+    pub(crate) fn apply(&self, path: impl AsRef<str>, manager: &str, config: Value) -> Sending {
+        let path = path.as_ref();
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{mark}fieldManager={manager}");
+        self.send(Method::PATCH, path).body("application/apply-patch+yaml", config.to_string())
+    }
+
     pub(crate) fn send(&self, method: Method, path: impl AsRef<str>) -> Sending {
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = method;
@@ -236,6 +244,18 @@ impl Answer {
 
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap_or("(not text)")
+    }
+
+    /// What each manager owns, by its name, with `/subresource` where it is through one.
+    pub(crate) fn owned(&self) -> Value {
+        let entries = self["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let owned = entries.map(|entry| {
+            let word = |field: &str| entry[field].as_str().unwrap_or_default();
+            let through = if word("subresource").is_empty() { "" } else { "/" };
+            let name = format!("{}{through}{}", word("manager"), word("subresource"));
+            (name, entry["fieldsV1"].clone())
+        });
+        Value::Object(owned.collect())
     }
 
     /// The answer's `metadata.resourceVersion`.

@@ -2,6 +2,7 @@
 //!
 //! The facts are those of a kube-apiserver; where a test names a message, clients or people are known to read it.
 
+mod apply;
 mod crds;
 mod fixture;
 mod in_process;

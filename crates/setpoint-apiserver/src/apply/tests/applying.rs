@@ -72,10 +72,9 @@ fn the_same_value_is_shared() {
 fn elements_of_lists_belong_to_their_appliers() {
     let ports = |ports: Value| json!({"spec": {"ports": ports}});
     let mut world = World::new("core.v1.Service");
-    world.apply("one", ports(json!([{"name": "a", "port": 80}]))).apply(
-        "two",
-        ports(json!([{"name": "b", "port": 81}, {"name": "u", "port": 80, "protocol": "UDP"}])),
-    );
+    world
+        .apply("one", ports(json!([{"name": "a", "port": 80}])))
+        .apply("two", ports(json!([{"name": "b", "port": 81}, {"name": "u", "port": 80, "protocol": "UDP"}])));
     let names = |world: &World| -> Vec<Value> {
         let ports = world.object["spec"]["ports"].as_array().into_iter().flatten();
         ports.map(|port| port["name"].clone()).collect()

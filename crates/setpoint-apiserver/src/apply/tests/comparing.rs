@@ -50,7 +50,8 @@ fn objects_differ_field_by_field() {
 #[test]
 fn what_no_schema_knows_is_seen_by_what_it_is() {
     let any = crate::schema::Type::ANY;
-    let found = compare(&json!({"a": {"b": 1, "l": [1]}, "s": 1}), &json!({"a": {"b": 1.0, "l": [2]}, "s": {"x": 1}}), any);
+    let found =
+        compare(&json!({"a": {"b": 1, "l": [1]}, "s": 1}), &json!({"a": {"b": 1.0, "l": [2]}, "s": {"x": 1}}), any);
     assert_eq!(found.modified, set(json!({"f:a": {"f:l": {}}, "f:s": {}})));
     assert_eq!(found.added, set(json!({"f:s": {"f:x": {}}})));
     assert!(found.removed.is_empty());

@@ -2,6 +2,7 @@
 
 mod applying;
 mod comparing;
+mod hostile;
 mod laws;
 mod updating;
 
@@ -85,7 +86,7 @@ impl World {
         let writer = Writer { manager, api_version: "v1", subresource: "", now: &now };
         let mut managers = std::mem::take(&mut self.managers);
         let subject = self.subject(&empty);
-        update(&mut managers, &subject.compare(&self.object, &new), &subject, &writer);
+        update(&mut managers, subject.compare(&self.object, &new), &subject, &writer);
         (self.object, self.managers) = (new, managers);
         self
     }

@@ -1,5 +1,7 @@
 use super::*;
-use crate::apply::{Entry, Operation, from_scale, is_reset, keep_last_applied, to_scale, without_conflicts_of_last_applied};
+use crate::apply::{
+    Entry, Operation, from_scale, is_reset, keep_last_applied, to_scale, without_conflicts_of_last_applied,
+};
 
 #[test]
 fn who_changes_a_field_owns_it() {
@@ -22,7 +24,11 @@ fn who_changes_a_field_owns_it() {
 #[test]
 fn what_a_part_does_not_set_is_not_owned() {
     let rows = [
-        ("status is none of the object's", Ignored::Fields(FieldSet::of(&["status"])), json!({"f:spec": {"f:nodeName": {}}})),
+        (
+            "status is none of the object's",
+            Ignored::Fields(FieldSet::of(&["status"])),
+            json!({"f:spec": {"f:nodeName": {}}}),
+        ),
         ("one field alone", Ignored::AllBut(&["status", "phase"]), json!({"f:status": {"f:phase": {}}})),
         (
             "everything counts",
@@ -38,7 +44,7 @@ fn what_a_part_does_not_set_is_not_owned() {
         let subject = Subject { object_type: schema.root(), empty: &empty, ignored, version_bound: false };
         let writer = Writer { manager: "", api_version: "v1", subresource: "", now: "t" };
         let mut managers = Managers::default();
-        update(&mut managers, &subject.compare(&empty, &new), &subject, &writer);
+        update(&mut managers, subject.compare(&empty, &new), &subject, &writer);
         let [entry] = managers.0.as_slice() else { panic!("{row}: {managers:?}") };
         assert_eq!((entry.manager.as_str(), &entry.fields), ("unknown", &set(owned)), "{row}");
     }
@@ -76,7 +82,8 @@ fn the_record_is_read_as_it_was_written() {
 
 #[test]
 fn what_clients_may_say_of_the_record() {
-    let entry = json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}});
+    let entry =
+        json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}});
     let without = |field: &str| {
         let mut entry = entry.clone();
         entry.as_object_mut().expect("an object").remove(field);
@@ -121,7 +128,8 @@ fn replicas_change_hands_through_the_scale() {
     assert_eq!(from_scale(managers.clone(), scale, &path, "apps/v1"), managers, "nothing changed");
     let scaler = Entry::new("scaler", Operation::Update, "autoscaling/v1", "scale", FieldSet::of(&path));
     let after = from_scale(managers, Managers(vec![scaler]), &path, "apps/v1");
-    let shown: Vec<_> = after.0.iter().map(|entry| (entry.manager.as_str(), &*entry.api_version, entry.time.is_some())).collect();
+    let shown: Vec<_> =
+        after.0.iter().map(|entry| (entry.manager.as_str(), &*entry.api_version, entry.time.is_some())).collect();
     assert_eq!(shown, [("maker", "apps/v1", true), ("other", "apps/v1", true), ("scaler", "apps/v1", false)]);
     assert_eq!(after.0[0].fields, set(json!({"f:spec": {"f:paused": {}}})));
 }
@@ -136,7 +144,8 @@ fn who_changes_over_from_client_side_apply_has_no_conflicts_with_itself() {
         "metadata": {"annotations": {ANNOTATION: applied.to_string()}},
     });
     world.update("kubectl-client-side-apply", object.clone());
-    let Err(Refusal::Conflicts(conflicts)) = world.try_apply("kubectl", &data(json!({"a": "5", "b": "5"})), false) else {
+    let Err(Refusal::Conflicts(conflicts)) = world.try_apply("kubectl", &data(json!({"a": "5", "b": "5"})), false)
+    else {
         panic!("both fields are somebody's")
     };
     let left = |manager: &str| {
