@@ -18,7 +18,7 @@ use super::functions::url::Url;
 use super::list::List;
 use super::map::Map;
 use super::number;
-use super::time;
+use super::time::{self, Instant};
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) enum Value<'a> {
     Bytes(Rc<[u8]>),
     /// In nanoseconds.
     Duration(i64),
-    Timestamp(jiff::Timestamp),
+    Timestamp(Instant),
     List(List<'a>),
     Map(Map<'a>),
     Optional(Option<Rc<Value<'a>>>),

@@ -3,7 +3,7 @@
 use crate::cel::evaluate::Context;
 use crate::cel::function::{Function, global};
 use crate::cel::number;
-use crate::cel::time::{self, TimeError};
+use crate::cel::time::{self, Instant, TimeError};
 use crate::cel::value::{Fault, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 }
                 [Value::Duration(nanos)] => Ok(Value::Int(*nanos)),
                 [Value::Timestamp(timestamp)] => {
-                    Ok(Value::Int(i64::try_from(timestamp.as_nanosecond().div_euclid(1_000_000_000)).unwrap_or_default()))
+                    Ok(Value::Int(i64::try_from(timestamp.as_nanoseconds().div_euclid(1_000_000_000)).unwrap_or_default()))
                 }
                 [from @ Value::String(text)] => text.parse().map(Value::Int).map_err(|_| not_converted(from, "int")),
                 _ => Err(Fault::no_such_overload()),
@@ -111,7 +111,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let overflow = || Fault::failed("timestamp overflow");
             match arguments {
                 [value @ Value::Timestamp(_)] => Ok(value.clone()),
-                [Value::Int(seconds)] => time::of_nanoseconds(i128::from(*seconds) * 1_000_000_000)
+                [Value::Int(seconds)] => Instant::of_nanoseconds(i128::from(*seconds) * 1_000_000_000)
                     .map(Value::Timestamp)
                     .ok_or_else(overflow),
                 [from @ Value::String(text)] => time::timestamp(text).map(Value::Timestamp).map_err(|error| match error {

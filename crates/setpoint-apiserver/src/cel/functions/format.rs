@@ -48,7 +48,7 @@ fn unless(good: bool, problem: &str) -> Vec<String> {
 }
 
 fn dns1035_label(text: &str) -> Vec<String> {
-    let mut problems = unless(text.len() <= 63, "must be no more than 63 bytes");
+    let mut problems = unless(text.len() <= 63, "must be no more than 63 characters");
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let good = text.starts_with(|c: char| c.is_ascii_lowercase()) && !text.ends_with('-') && text.bytes().all(inner);
     problems.extend(unless(
