@@ -84,9 +84,7 @@ fn instantiate<'s>(ty: &Type<'static>, variables: &[Type<'s>]) -> Type<'s> {
         Type::List(inner) => Type::List(Arc::new(instantiate(inner, variables))),
         Type::Optional(inner) => Type::Optional(Arc::new(instantiate(inner, variables))),
         Type::Type(inner) => Type::Type(Arc::new(instantiate(inner, variables))),
-        Type::Map(entry) => {
-            Type::Map(Arc::new((instantiate(&entry.0, variables), instantiate(&entry.1, variables))))
-        }
+        Type::Map(entry) => Type::Map(Arc::new((instantiate(&entry.0, variables), instantiate(&entry.1, variables)))),
         _ => ty.clone(),
     }
 }

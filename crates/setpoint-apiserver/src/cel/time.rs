@@ -112,9 +112,8 @@ fn duration_in_words(text: &str) -> Option<i64> {
         let length = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
         let unit = after[..length].to_lowercase();
         rest = &after[length..];
-        let is = |names: &[&str]| {
-            names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
-        };
+        let is =
+            |names: &[&str]| names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last));
         if let Some((_, nanos)) = UNITS.iter().find(|(names, _)| is(names)) {
             let number: i64 = number.parse().ok()?;
             total = total.wrapping_add(number.wrapping_mul(*nanos));

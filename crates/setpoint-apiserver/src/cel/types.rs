@@ -96,12 +96,17 @@ impl<'s> Type<'s> {
             (Type::Opaque(a), Type::Opaque(b)) => a == b,
             (Type::Object(a), Type::Object(b)) => std::ptr::eq(*a, *b),
             (Type::Variable(a), Type::Variable(b)) => a == b,
-            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) | (Type::Type(a), Type::Type(b)) => {
-                a.same(b)
-            }
+            (Type::List(a), Type::List(b))
+            | (Type::Optional(a), Type::Optional(b))
+            | (Type::Type(a), Type::Type(b)) => a.same(b),
             (Type::Map(a), Type::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
             (
-                Type::List(_) | Type::Optional(_) | Type::Type(_) | Type::Map(_) | Type::Opaque(_) | Type::Object(_)
+                Type::List(_)
+                | Type::Optional(_)
+                | Type::Type(_)
+                | Type::Map(_)
+                | Type::Opaque(_)
+                | Type::Object(_)
                 | Type::Variable(_),
                 _,
             ) => false,
@@ -206,7 +211,8 @@ impl<'s> Solver<'s> {
     pub(super) fn fit_all(&mut self, left: &[Type<'s>], right: &[Type<'s>]) -> bool {
         self.refuel();
         let start = self.trail.len();
-        let fits = left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.assignable(left, right));
+        let fits =
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.assignable(left, right));
         if !fits {
             while self.trail.len() > start {
                 let (number, before) = self.trail.pop().expect("the trail is longer than its start");

@@ -30,7 +30,10 @@ static FORMATS: [Format; 13] = [
     Format { name: "dns1035Label", problems: dns1035_label },
     Format { name: "qualifiedName", problems: names::qualified_name },
     Format { name: "dns1123LabelPrefix", problems: |text| names::object_name(names::dns1123_label, text, true) },
-    Format { name: "dns1123SubdomainPrefix", problems: |text| names::object_name(names::dns1123_subdomain, text, true) },
+    Format {
+        name: "dns1123SubdomainPrefix",
+        problems: |text| names::object_name(names::dns1123_subdomain, text, true),
+    },
     Format { name: "dns1035LabelPrefix", problems: |text| names::object_name(dns1035_label, text, true) },
     Format { name: "labelValue", problems: names::label_value },
     Format { name: "uri", problems: |text| Url::parse_request(text).err().into_iter().collect() },

@@ -25,8 +25,7 @@ const ORDERED: &[&str] = &[
     "(duration, duration) -> bool",
 ];
 
-const SIZED: &[&str] =
-    &["(string) -> int", "(bytes) -> int", "(list(A)) -> int", "(map(A, B)) -> int"];
+const SIZED: &[&str] = &["(string) -> int", "(bytes) -> int", "(list(A)) -> int", "(map(A, B)) -> int"];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     global("_?_:_", &["(bool, A, A) -> A"], |_, _| Err(Fault::no_such_overload())),
@@ -183,9 +182,7 @@ pub(super) fn add<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) ->
             left.checked_add(*right).map(Value::Duration).ok_or_else(|| Fault::failed("duration overflow"))
         }
         [Value::Duration(duration), Value::Timestamp(timestamp)]
-        | [Value::Timestamp(timestamp), Value::Duration(duration)] => {
-            shifted(*timestamp, i128::from(*duration))
-        }
+        | [Value::Timestamp(timestamp), Value::Duration(duration)] => shifted(*timestamp, i128::from(*duration)),
         _ => Err(Fault::no_such_overload()),
     }
 }

@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             for part in regex.regex().find_iter(text).take(limit) {
                 // A match may look at all that follows it, over and over.
                 let rest = text.len() - part.end();
-                context.meter.charge(1 + rest as u64 / 64)?;
+                context.meter.charge(1 + regex.cost(rest) / 2)?;
                 context.meter.charge_text(part.len())?;
                 found.push(Value::text(part.as_str()));
             }

@@ -5,7 +5,9 @@ use crate::cel::function::{Function, global, member};
 use crate::cel::value::{Fault, Text, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    member("contains", &["(string, string) -> bool"], |context, arguments| test(context, arguments, |a, b| a.contains(b))),
+    member("contains", &["(string, string) -> bool"], |context, arguments| {
+        test(context, arguments, |a, b| a.contains(b))
+    }),
     member("startsWith", &["(string, string) -> bool"], |context, arguments| {
         test(context, arguments, |a, b| a.starts_with(b))
     }),
@@ -31,9 +33,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
             return Ok(Value::count(start.min(length)));
         }
         let Some(byte) = byte_of(text, start) else { return Ok(Value::Int(-1)) };
-        Ok(text[byte..].find(sought).map_or(Value::Int(-1), |found| {
-            Value::count(start + text[byte..byte + found].chars().count())
-        }))
+        Ok(text[byte..]
+            .find(sought)
+            .map_or(Value::Int(-1), |found| Value::count(start + text[byte..byte + found].chars().count())))
     }),
     member("lastIndexOf", &["(string, string) -> int", "(string, string, int) -> int"], |context, arguments| {
         let (text, sought, from) = search(context, arguments)?;
@@ -160,11 +162,14 @@ fn split<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<V
     if limit == 0 {
         return Ok(Value::list(Vec::new()));
     }
-    let pieces: Vec<&str> = if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, &**separator).collect() };
+    let pieces: Vec<&str> =
+        if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, &**separator).collect() };
     context.meter.charge_items(pieces.len())?;
     // Pieces of a text of the object are not copied.
     Ok(Value::list(match text {
-        Text::Borrowed(whole) => pieces.into_iter().map(|piece| Value::String(Text::Borrowed(part_of(whole, piece)))).collect(),
+        Text::Borrowed(whole) => {
+            pieces.into_iter().map(|piece| Value::String(Text::Borrowed(part_of(whole, piece)))).collect()
+        }
         Text::Made(_) => pieces.into_iter().map(Value::text).collect(),
     }))
 }

@@ -59,19 +59,39 @@ fn failures_read_as_kubernetes_writes_them() {
     for (about, object, old, expected) in [
         ("a good object", good.clone(), None, vec![]),
         ("a field path", named("a", json!({"min": 5, "max": 1})), None, vec!["spec.min: Invalid value: min above max"]),
-        ("no message", named("a", json!({"max": 500})), None,
-         vec!["spec: Invalid value: failed rule: !has(self.max) || self.max < 100"]),
-        ("a message that is computed", named("a", json!({"tags": ["t1", "x"]})), None,
-         vec!["spec.tags: Forbidden: bad tags, the first is t1"]),
+        (
+            "no message",
+            named("a", json!({"max": 500})),
+            None,
+            vec!["spec: Invalid value: failed rule: !has(self.max) || self.max < 100"],
+        ),
+        (
+            "a message that is computed",
+            named("a", json!({"tags": ["t1", "x"]})),
+            None,
+            vec!["spec.tags: Forbidden: bad tags, the first is t1"],
+        ),
         ("the object itself", named("forbidden", json!({})), None, vec!["<nil>: Invalid value: name not allowed"]),
-        ("a changed value", named("a", json!({"max": 2, "fixed": "y"})), Some(good.clone()),
-         vec!["spec.fixed: Invalid value: \"y\": fixed may not change"]),
+        (
+            "a changed value",
+            named("a", json!({"max": 2, "fixed": "y"})),
+            Some(good.clone()),
+            vec!["spec.fixed: Invalid value: \"y\": fixed may not change"],
+        ),
         ("a removed value has no transition", named("a", json!({"max": 2})), Some(good.clone()), vec![]),
-        ("a transition of the object", named("a", json!({})), Some(good.clone()),
-         vec!["<nil>: Invalid value: max may not be removed"]),
+        (
+            "a transition of the object",
+            named("a", json!({})),
+            Some(good.clone()),
+            vec!["<nil>: Invalid value: max may not be removed"],
+        ),
         ("no transition without an old object", named("a", json!({"fixed": "z"})), None, vec![]),
-        ("several failures", named("b", json!({"min": 5, "max": 1, "tags": ["x"]})), None,
-         vec!["spec.min: Invalid value: min above max", "spec.tags: Forbidden: bad tags, the first is x"]),
+        (
+            "several failures",
+            named("b", json!({"min": 5, "max": 1, "tags": ["x"]})),
+            None,
+            vec!["spec.min: Invalid value: min above max", "spec.tags: Forbidden: bad tags, the first is x"],
+        ),
         ("null is not validated", named("a", json!({"tags": null})), None, vec![]),
     ] {
         let found = validate(&widget(), &object, old.as_ref());
@@ -88,18 +108,78 @@ fn reasons_and_messages() {
     let long = "x".repeat(6_000);
     for (about, rule, expected, reason) in [
         ("no reason", json!({"rule": "false"}), "text: Invalid value: \"v\": failed rule: false", "FieldValueInvalid"),
-        ("required", json!({"rule": "false", "reason": "FieldValueRequired", "message": "m"}), "text: Required value: m", "FieldValueRequired"),
-        ("forbidden", json!({"rule": "false", "reason": "FieldValueForbidden", "message": "m"}), "text: Forbidden: m", "FieldValueForbidden"),
-        ("duplicate", json!({"rule": "false", "reason": "FieldValueDuplicate", "message": "m"}), "text: Duplicate value: \"v\"", "FieldValueDuplicate"),
-        ("a message is trimmed", json!({"rule": "false", "message": "  m "}), "text: Invalid value: \"v\": m", "FieldValueInvalid"),
-        ("an expression comes before the message", json!({"rule": "false", "message": "m", "messageExpression": "'e ' + self"}), "text: Invalid value: \"v\": e v", "FieldValueInvalid"),
-        ("an expression that fails", json!({"rule": "false", "message": "m", "messageExpression": "[self][1]"}), "text: Invalid value: \"v\": m", "FieldValueInvalid"),
-        ("an expression that is empty", json!({"rule": "false", "message": "m", "messageExpression": "' '"}), "text: Invalid value: \"v\": m", "FieldValueInvalid"),
-        ("an expression of two lines", json!({"rule": "false", "messageExpression": "'a\\nb'"}), "text: Invalid value: \"v\": failed rule: false", "FieldValueInvalid"),
-        ("an expression that is too long", json!({"rule": "false", "messageExpression": format!("'{long}'")}), "text: Invalid value: \"v\": failed rule: false", "FieldValueInvalid"),
-        ("a rule that fails", json!({"rule": "1 / 0 == 1"}), "text: Invalid value: \"string\": division by zero evaluating rule: 1 / 0 == 1", "FieldValueInvalid"),
-        ("a rule that fails and has a message", json!({"rule": "1 / 0 == 1", "message": "m"}), "text: Invalid value: \"string\": division by zero evaluating rule: m", "FieldValueInvalid"),
-        ("arguments of the wrong types", json!({"rule": "dyn(self) + 1 == 2"}), "text: Invalid value: \"string\": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: dyn(self) + 1 == 2", "FieldValueInvalid"),
+        (
+            "required",
+            json!({"rule": "false", "reason": "FieldValueRequired", "message": "m"}),
+            "text: Required value: m",
+            "FieldValueRequired",
+        ),
+        (
+            "forbidden",
+            json!({"rule": "false", "reason": "FieldValueForbidden", "message": "m"}),
+            "text: Forbidden: m",
+            "FieldValueForbidden",
+        ),
+        (
+            "duplicate",
+            json!({"rule": "false", "reason": "FieldValueDuplicate", "message": "m"}),
+            "text: Duplicate value: \"v\"",
+            "FieldValueDuplicate",
+        ),
+        (
+            "a message is trimmed",
+            json!({"rule": "false", "message": "  m "}),
+            "text: Invalid value: \"v\": m",
+            "FieldValueInvalid",
+        ),
+        (
+            "an expression comes before the message",
+            json!({"rule": "false", "message": "m", "messageExpression": "'e ' + self"}),
+            "text: Invalid value: \"v\": e v",
+            "FieldValueInvalid",
+        ),
+        (
+            "an expression that fails",
+            json!({"rule": "false", "message": "m", "messageExpression": "[self][1]"}),
+            "text: Invalid value: \"v\": m",
+            "FieldValueInvalid",
+        ),
+        (
+            "an expression that is empty",
+            json!({"rule": "false", "message": "m", "messageExpression": "' '"}),
+            "text: Invalid value: \"v\": m",
+            "FieldValueInvalid",
+        ),
+        (
+            "an expression of two lines",
+            json!({"rule": "false", "messageExpression": "'a\\nb'"}),
+            "text: Invalid value: \"v\": failed rule: false",
+            "FieldValueInvalid",
+        ),
+        (
+            "an expression that is too long",
+            json!({"rule": "false", "messageExpression": format!("'{long}'")}),
+            "text: Invalid value: \"v\": failed rule: false",
+            "FieldValueInvalid",
+        ),
+        (
+            "a rule that fails",
+            json!({"rule": "1 / 0 == 1"}),
+            "text: Invalid value: \"string\": division by zero evaluating rule: 1 / 0 == 1",
+            "FieldValueInvalid",
+        ),
+        (
+            "a rule that fails and has a message",
+            json!({"rule": "1 / 0 == 1", "message": "m"}),
+            "text: Invalid value: \"string\": division by zero evaluating rule: m",
+            "FieldValueInvalid",
+        ),
+        (
+            "arguments of the wrong types",
+            json!({"rule": "dyn(self) + 1 == 2"}),
+            "text: Invalid value: \"string\": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: dyn(self) + 1 == 2",
+            "FieldValueInvalid",
+        ),
     ] {
         let found = validate(&text_with(rule), &json!({"text": "v"}), None);
         assert_eq!((found.errors, found.reasons), (vec![expected.to_owned()], vec![reason]), "{about}");
@@ -117,12 +197,15 @@ fn rules_run_at_every_place_they_cover() {
         "part": {"type": "integer", "allOf": [{"x-kubernetes-validations": positive}]},
     }});
     let object = json!({"list": [1, -1], "map": {"good": 1, "bad/key": 0}, "deep": [{}, {"a.b": -2}], "part": -3});
-    assert_eq!(validate(&schema, &object, None).errors, [
-        "deep[1].a.b: Invalid value: -2: must be positive",
-        "list[1]: Invalid value: -1: must be positive",
-        "map[bad/key]: Invalid value: 0: must be positive",
-        "part: Invalid value: -3: must be positive",
-    ]);
+    assert_eq!(
+        validate(&schema, &object, None).errors,
+        [
+            "deep[1].a.b: Invalid value: -2: must be positive",
+            "list[1]: Invalid value: -1: must be positive",
+            "map[bad/key]: Invalid value: 0: must be positive",
+            "part: Invalid value: -3: must be positive",
+        ]
+    );
 }
 
 #[test]
@@ -189,18 +272,24 @@ fn a_spent_budget_ends_validation() {
     }});
     let object = json!({"a": "", "b": ""});
     let found = validate(&schema, &object, None);
-    assert_eq!(found.errors, [format!(
-        "a: Invalid value: \"string\": 'operation cancelled: actual cost limit exceeded': no further validation rules \
+    assert_eq!(
+        found.errors,
+        [format!(
+            "a: Invalid value: \"string\": 'operation cancelled: actual cost limit exceeded': no further validation rules \
          will be run due to call cost exceeds limit for rule: {slow}"
-    )]);
+        )]
+    );
     let small = Budget { per_object: 100, ..Budget::default() };
     let out = "a: Invalid value: \"string\": validation failed due to running out of cost budget, no further \
                validation rules will be run";
     assert_eq!(validate_within(&schema, &object, None, small).errors, [out]);
     let told = text_with(json!({"rule": "false", "messageExpression": format!("{slow} ? 'a' : 'b'")}));
     let found = validate(&told, &json!({"text": ""}), None);
-    assert_eq!(found.errors, [format!(
-        "text: Invalid value: \"string\": no further validation rules will be run due to call cost exceeds limit for \
+    assert_eq!(
+        found.errors,
+        [format!(
+            "text: Invalid value: \"string\": no further validation rules will be run due to call cost exceeds limit for \
          messageExpression: \"{slow} ? 'a' : 'b'\""
-    )]);
+        )]
+    );
 }
