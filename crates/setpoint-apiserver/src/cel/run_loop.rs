@@ -47,7 +47,7 @@ impl<'a> Evaluator<'_, 'a> {
         let place = self.variables.len();
         let decided = match range {
             Value::List(list) => self.turns(of, &mut gathered, list.len(), |evaluator, index| {
-                let item = list.get(index, evaluator.context.meter).ok_or(Fault::Exhausted)??;
+                let item = list.get(index, evaluator.context.meter).expect("the index is below the length")?;
                 Ok((Value::count(index), item))
             }),
             Value::Map(map) => {
