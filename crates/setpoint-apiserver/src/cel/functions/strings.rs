@@ -162,22 +162,19 @@ fn split<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<V
     if limit == 0 {
         return Ok(Value::list(Vec::new()));
     }
-    let pieces: Vec<&str> =
-        if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, &**separator).collect() };
-    context.meter.charge_items(pieces.len())?;
     // Pieces of a text of the object are not copied.
-    Ok(Value::list(match text {
+    let pieces: Vec<Value<'a>> = match text {
         Text::Borrowed(whole) => {
-            pieces.into_iter().map(|piece| Value::String(Text::Borrowed(part_of(whole, piece)))).collect()
+            pieces(whole, separator, limit).into_iter().map(|piece| Value::String(Text::Borrowed(piece))).collect()
         }
-        Text::Made(_) => pieces.into_iter().map(Value::text).collect(),
-    }))
+        Text::Made(whole) => pieces(whole, separator, limit).into_iter().map(Value::text).collect(),
+    };
+    context.meter.charge_items(pieces.len())?;
+    Ok(Value::list(pieces))
 }
 
-/// The same part of `whole`, with its lifetime.
-fn part_of<'a>(whole: &'a str, part: &str) -> &'a str {
-    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
-    &whole[start..start + part.len()]
+fn pieces<'t>(text: &'t str, separator: &str, limit: usize) -> Vec<&'t str> {
+    if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, separator).collect() }
 }
 
 /// The characters of a text one by one; the last piece is the rest.

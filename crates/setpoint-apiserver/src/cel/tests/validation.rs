@@ -104,6 +104,12 @@ fn text_with(rule: Json) -> Json {
 }
 
 #[test]
+fn rules_are_shared_by_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Rules>();
+}
+
+#[test]
 fn reasons_and_messages() {
     let long = "x".repeat(6_000);
     for (about, rule, expected, reason) in [
