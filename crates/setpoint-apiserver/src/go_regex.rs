@@ -17,7 +17,7 @@ const MAX_REPEAT: u64 = 1_000;
 const MAX_NESTING: usize = 200;
 
 /// A pattern, compiled.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct GoRegex {
     regex: Regex,
     weight: u64,

@@ -338,10 +338,10 @@ fn type_named<'s>(expr: &Expr) -> Option<Typed<'s>> {
 
 fn type_value<'s>(name: &str) -> Option<Typed<'s>> {
     if let Some((name, ty)) = TYPES.into_iter().find(|(known, _)| *known == name) {
-        return Some((Node::Type(name), Type::Type(Arc::new(ty))));
+        return Some((Node::Type(name), Type::Meta(Arc::new(ty))));
     }
     let name = GENERIC_TYPES.into_iter().find(|known| *known == name)?;
-    Some((Node::Type(name), Type::Type(Arc::new(Type::Dyn))))
+    Some((Node::Type(name), Type::Meta(Arc::new(Type::Dyn))))
 }
 
 fn exposed_field<'s>(data: &'s DataType, name: &str) -> Option<&'s DataType> {

@@ -8,10 +8,7 @@ use super::types::Type;
 /// Types whose values have an order.
 fn is_ordered(ty: &Type<'_>) -> bool {
     use Type::{Bool, Bytes, Double, Duration, Dyn, Error, Int, String, Timestamp, Uint, Variable};
-    matches!(
-        ty,
-        Bool | Bytes | Double | Duration | Dyn | Error | Int | String | Timestamp | Uint | Variable(_)
-    )
+    matches!(ty, Bool | Bytes | Double | Duration | Dyn | Error | Int | String | Timestamp | Uint | Variable(_))
 }
 
 impl<'s> Checker<'s> {

@@ -26,22 +26,39 @@ pub(super) struct Context<'m, 'a> {
     /// The constant pattern of the present call.
     constant: Option<&'a GoRegex>,
     /// Patterns that were computed.
-    patterns: BTreeMap<Box<str>, GoRegex>,
+    patterns: BTreeMap<Box<str>, Rc<GoRegex>>,
 }
 
-impl Context<'_, '_> {
+/// A pattern of a call. It is shared and never cloned: a clone would have to find its speed anew.
+pub(super) enum Pattern<'a> {
+    Constant(&'a GoRegex),
+    Computed(Rc<GoRegex>),
+}
+
+impl std::ops::Deref for Pattern<'_> {
+    type Target = GoRegex;
+
+    fn deref(&self) -> &GoRegex {
+        match self {
+            Pattern::Constant(regex) => regex,
+            Pattern::Computed(regex) => regex,
+        }
+    }
+}
+
+impl<'a> Context<'_, 'a> {
     /// The pattern of the present call.
-    pub(super) fn regex(&mut self, pattern: &str) -> Result<GoRegex, Fault> {
+    pub(super) fn regex(&mut self, pattern: &str) -> Result<Pattern<'a>, Fault> {
         if let Some(regex) = self.constant {
-            return Ok(regex.clone());
+            return Ok(Pattern::Constant(regex));
         }
         if let Some(regex) = self.patterns.get(pattern) {
-            return Ok(regex.clone());
+            return Ok(Pattern::Computed(Rc::clone(regex)));
         }
         self.meter.charge(GoRegex::compile_cost(pattern))?;
-        let regex = GoRegex::new(pattern).map_err(|error| Fault::failed(error.to_string()))?;
-        self.patterns.insert(pattern.into(), regex.clone());
-        Ok(regex)
+        let regex = Rc::new(GoRegex::new(pattern).map_err(|error| Fault::failed(error.to_string()))?);
+        self.patterns.insert(pattern.into(), Rc::clone(&regex));
+        Ok(Pattern::Computed(regex))
     }
 }
 

@@ -83,10 +83,8 @@ fn instantiate<'s>(ty: &Type<'static>, variables: &[Type<'s>]) -> Type<'s> {
         Type::Variable(number) => variables[*number as usize].clone(),
         Type::List(inner) => Type::List(Arc::new(instantiate(inner, variables))),
         Type::Optional(inner) => Type::Optional(Arc::new(instantiate(inner, variables))),
-        Type::Type(inner) => Type::Type(Arc::new(instantiate(inner, variables))),
-        Type::Map(entry) => {
-            Type::Map(Arc::new((instantiate(&entry.0, variables), instantiate(&entry.1, variables))))
-        }
+        Type::Meta(inner) => Type::Meta(Arc::new(instantiate(inner, variables))),
+        Type::Map(entry) => Type::Map(Arc::new((instantiate(&entry.0, variables), instantiate(&entry.1, variables)))),
         _ => ty.clone(),
     }
 }
@@ -133,7 +131,7 @@ impl Signature {
             "timestamp" => Type::Timestamp,
             "list" => Type::List(Arc::new(self.inner())),
             "optional" => Type::Optional(Arc::new(self.inner())),
-            "type" => Type::Type(Arc::new(self.inner())),
+            "type" => Type::Meta(Arc::new(self.inner())),
             "map" => {
                 self.symbol("(");
                 let key = self.ty();

@@ -27,8 +27,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-const ESCAPES: [(&str, &str); 4] =
-    [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
+const ESCAPES: [(&str, &str); 4] = [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
 
 /// The identifier for a field, if there is one.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {

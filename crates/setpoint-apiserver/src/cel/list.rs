@@ -131,11 +131,7 @@ impl<'a> List<'a> {
 }
 
 /// The elements under what identifies them.
-fn by_name<'a>(
-    list: &List<'a>,
-    identity: &Identity,
-    meter: &mut Meter,
-) -> Result<BTreeMap<String, Value<'a>>, Fault> {
+fn by_name<'a>(list: &List<'a>, identity: &Identity, meter: &mut Meter) -> Result<BTreeMap<String, Value<'a>>, Fault> {
     let values = list.values(meter)?;
     values.into_iter().map(|value| Ok((name(&value, identity, meter)?, value))).collect()
 }

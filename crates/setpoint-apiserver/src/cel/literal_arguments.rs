@@ -40,7 +40,9 @@ pub(super) fn check(at: u32, name: &str, target: Option<&Expr>, arguments: &[Exp
 /// The pattern of a call that has a constant one: what is called on comes first, the pattern second.
 pub(super) fn regex(name: &str, arguments: &[Node]) -> Option<GoRegex> {
     match (name, arguments) {
-        ("matches" | "find" | "findAll", [_, Node::Literal(Literal::String(pattern)), ..]) => GoRegex::new(pattern).ok(),
+        ("matches" | "find" | "findAll", [_, Node::Literal(Literal::String(pattern)), ..]) => {
+            GoRegex::new(pattern).ok()
+        }
         _ => None,
     }
 }

@@ -193,11 +193,7 @@ impl<'t> Parser<'t> {
         self.operations(&[("*", "_*_"), ("/", "_/_"), ("%", "_%_")], Parser::unary)
     }
 
-    fn operations(
-        &mut self,
-        operators: &[(&str, &str)],
-        operand: fn(&mut Self) -> Parsed<Expr>,
-    ) -> Parsed<Expr> {
+    fn operations(&mut self, operators: &[(&str, &str)], operand: fn(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
         let mut left = operand(self)?;
         loop {
             let token = self.peek();
@@ -327,8 +323,7 @@ impl<'t> Parser<'t> {
             token::Kind::Null => Ok(Literal::Null),
             _ => {
                 let text = token.text;
-                return self
-                    .stop(at, format!("Syntax error: mismatched input '{text}' expecting {OPERANDS}"));
+                return self.stop(at, format!("Syntax error: mismatched input '{text}' expecting {OPERANDS}"));
             }
         };
         match literal {

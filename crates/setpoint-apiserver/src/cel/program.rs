@@ -13,13 +13,21 @@ pub(super) enum Node {
     Type(&'static str),
     /// A variable, by its place: `self`, `oldSelf`, then those of the loops around.
     Variable(usize),
-    Select { operand: Box<Node>, field: Field, access: Access },
+    Select {
+        operand: Box<Node>,
+        field: Field,
+        access: Access,
+    },
     Call(Box<Call>),
     And(Vec<Node>),
     Or(Vec<Node>),
     Conditional(Box<[Node; 3]>),
     /// `optional.or(…)` and `optional.orValue(…)`: what comes second is evaluated only when needed.
-    OrElse { optional: Box<Node>, other: Box<Node>, unwrap: bool },
+    OrElse {
+        optional: Box<Node>,
+        other: Box<Node>,
+        unwrap: bool,
+    },
     List(Vec<(Node, bool)>),
     Map(Vec<MapEntry>),
     Loop(Box<LoopNode>),

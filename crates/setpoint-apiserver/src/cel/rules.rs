@@ -154,10 +154,7 @@ impl Compiler {
         }
         let message_expression = text("messageExpression");
         if !message_expression.is_empty() && message_expression.trim().is_empty() {
-            errors.required(
-                &path.field("messageExpression"),
-                "messageExpression must be non-empty if specified",
-            );
+            errors.required(&path.field("messageExpression"), "messageExpression must be non-empty if specified");
         }
         if let Some(reason) = rule["reason"].as_str()
             && !REASONS.iter().any(|(known, _)| *known == reason)
@@ -196,9 +193,7 @@ impl Compiler {
             return Vec::new();
         }
         let compiled = rules.iter().enumerate();
-        compiled
-            .filter_map(|(index, rule)| self.rule(rule, schema, data, &path.index(index), uncorrelatable))
-            .collect()
+        compiled.filter_map(|(index, rule)| self.rule(rule, schema, data, &path.index(index), uncorrelatable)).collect()
     }
 
     fn rule(
@@ -212,9 +207,8 @@ impl Compiler {
         let text = |name: &str| rule[name].as_str().unwrap_or_default();
         let optional_old_self = rule["optionalOldSelf"] == true;
         let mut refuse = |field: &str, detail: &str| {
-            self.rule_errors.push(Fault::Invalid, &path.field(field), || {
-                format!("Invalid value: {}: {detail}", shown(rule))
-            });
+            self.rule_errors
+                .push(Fault::Invalid, &path.field(field), || format!("Invalid value: {}: {detail}", shown(rule)));
         };
         let program = match compile(text("rule"), data, optional_old_self) {
             Err(report) => {

@@ -16,10 +16,16 @@ const TURN_COST: u64 = 3;
 /// What a loop has gathered so far.
 enum Gathered<'a> {
     /// `all` and `exists`: the first failure, which counts only if no other turn decides.
-    Decision { neutral: bool, failed: Option<Fault> },
+    Decision {
+        neutral: bool,
+        failed: Option<Fault>,
+    },
     Count(u64),
     List(Vec<Value<'a>>),
-    Keys { items: Vec<Value<'a>>, keys: Vec<Value<'a>> },
+    Keys {
+        items: Vec<Value<'a>>,
+        keys: Vec<Value<'a>>,
+    },
     Map(BTreeMap<Key<'a>, Value<'a>>),
 }
 
@@ -41,7 +47,7 @@ impl<'a> Evaluator<'_, 'a> {
         let place = self.variables.len();
         let decided = match range {
             Value::List(list) => self.turns(of, &mut gathered, list.len(), |evaluator, index| {
-                let item = list.get(index, evaluator.context.meter).ok_or(Fault::Exhausted)??;
+                let item = list.get(index, evaluator.context.meter).expect("the index is below the length")?;
                 Ok((Value::count(index), item))
             }),
             Value::Map(map) => {

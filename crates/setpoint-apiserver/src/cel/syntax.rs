@@ -99,10 +99,6 @@ impl Expr {
         Expr { at, depth, kind }
     }
 
-    pub(super) fn call(at: u32, function: &str, arguments: Vec<Expr>) -> Expr {
-        Expr::new(at, Kind::Call { function: function.into(), target: None, arguments })
-    }
-
     /// `a.b.c` if that is what this is: an identifier and fields of it.
     pub(super) fn qualified_name(&self) -> Option<String> {
         match &self.kind {

@@ -1,13 +1,39 @@
 //! Durations and points in time as texts. Durations are whole nanoseconds and reach some 292 years; points in time lie in
 //! the years 1 to 9999.
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
-use jiff::tz::Offset;
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const MIN_SECOND: i64 = -62_135_596_800;
 const MAX_SECOND: i64 = 253_402_300_799;
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// A point in time, as what has passed since 1970. (A `jiff::Timestamp` ends some hours before the year 9999 does.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Instant(SignedDuration);
+
+impl Instant {
+    /// None if it is out of range.
+    pub(super) fn of_nanoseconds(nanos: i128) -> Option<Instant> {
+        let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND)).ok()?;
+        let rest = i32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).ok()?;
+        (MIN_SECOND..=MAX_SECOND).contains(&seconds).then(|| Instant(SignedDuration::new(seconds, rest)))
+    }
+
+    fn of_utc(local: DateTime) -> Option<Instant> {
+        Instant::of_nanoseconds(local.duration_since(EPOCH).as_nanos())
+    }
+
+    pub(super) fn as_nanoseconds(self) -> i128 {
+        self.0.as_nanos()
+    }
+
+    /// What clocks show that go so many seconds ahead of UTC; none past the last year.
+    pub(super) fn local(self, seconds_east: i64) -> Option<DateTime> {
+        EPOCH.checked_add(self.0.checked_add(SignedDuration::from_secs(seconds_east))?).ok()
+    }
+}
 
 /// Why a text is no point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,9 +112,8 @@ fn duration_in_words(text: &str) -> Option<i64> {
         let length = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
         let unit = after[..length].to_lowercase();
         rest = &after[length..];
-        let is = |names: &[&str]| {
-            names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
-        };
+        let is =
+            |names: &[&str]| names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last));
         if let Some((_, nanos)) = UNITS.iter().find(|(names, _)| is(names)) {
             let number: i64 = number.parse().ok()?;
             total = total.wrapping_add(number.wrapping_mul(*nanos));
@@ -104,44 +129,32 @@ pub(super) fn show_duration(nanos: i64) -> String {
 }
 
 /// A point in time as RFC 3339 writes it.
-pub(super) fn timestamp(text: &str) -> Result<Timestamp, TimeError> {
+pub(super) fn timestamp(text: &str) -> Result<Instant, TimeError> {
     let (local, zone) = local(text).ok_or(TimeError::Syntax)?;
     let offset = offset(zone).ok_or(TimeError::Syntax)?;
-    let seconds = Offset::UTC.to_timestamp(local).map_err(|_| TimeError::Range)?.as_nanosecond();
-    of_nanoseconds(seconds - i128::from(offset) * NANOS_PER_SECOND).ok_or(TimeError::Range)
+    let nanos = local.duration_since(EPOCH).as_nanos() - i128::from(offset) * NANOS_PER_SECOND;
+    Instant::of_nanoseconds(nanos).ok_or(TimeError::Range)
 }
 
 /// A date, at its first instant.
-pub(super) fn date(text: &str) -> Option<Timestamp> {
+pub(super) fn date(text: &str) -> Option<Instant> {
     let (date, rest) = split_date(text)?;
-    if !rest.is_empty() {
-        return None;
-    }
-    Offset::UTC.to_timestamp(date.to_datetime(jiff::civil::Time::midnight())).ok()
+    if rest.is_empty() { Instant::of_utc(date.to_datetime(Time::midnight())) } else { None }
 }
 
 /// A point in time in an object, which may lack its zone.
-pub(super) fn date_time(text: &str) -> Option<Timestamp> {
+pub(super) fn date_time(text: &str) -> Option<Instant> {
     if text.is_empty() {
-        return Some(Timestamp::UNIX_EPOCH);
+        return Instant::of_nanoseconds(0);
     }
     match local(text)? {
-        (local, "") => Offset::UTC.to_timestamp(local).ok(),
+        (local, "") => Instant::of_utc(local),
         _ => timestamp(text).ok(),
     }
 }
 
-/// The point in time so many nanoseconds after 1970, if it is in range.
-pub(super) fn of_nanoseconds(nanos: i128) -> Option<Timestamp> {
-    let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND)).ok()?;
-    if !(MIN_SECOND..=MAX_SECOND).contains(&seconds) {
-        return None;
-    }
-    Timestamp::from_nanosecond(nanos).ok()
-}
-
-pub(super) fn show_timestamp(timestamp: Timestamp) -> String {
-    let local = Offset::UTC.to_datetime(timestamp);
+pub(super) fn show_timestamp(instant: Instant) -> String {
+    let local = instant.local(0).unwrap_or(EPOCH);
     let mut fraction = String::new();
     if local.subsec_nanosecond() != 0 {
         fraction = format!(".{:09}", local.subsec_nanosecond());
@@ -186,7 +199,7 @@ fn local(text: &str) -> Option<(DateTime, &str)> {
         nanos = kept.parse::<i32>().ok()? * 10i32.pow(9 - u32::try_from(kept.len()).ok()?);
         rest = after;
     }
-    let time = jiff::civil::Time::new(two_digits(hour)?, two_digits(minute)?, two_digits(second)?, nanos).ok()?;
+    let time = Time::new(two_digits(hour)?, two_digits(minute)?, two_digits(second)?, nanos).ok()?;
     Some((date.to_datetime(time), rest))
 }
 

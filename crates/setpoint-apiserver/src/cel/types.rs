@@ -28,7 +28,7 @@ pub(super) enum Type<'s> {
     Map(Arc<(Type<'s>, Type<'s>)>),
     Optional(Arc<Type<'s>>),
     /// The type of a type.
-    Type(Arc<Type<'s>>),
+    Meta(Arc<Type<'s>>),
     /// A type that only functions can make and look into, such as a URL.
     Opaque(&'static str),
     /// An object with fields. Two objects are of one type only if they stand at the same place of the schema.
@@ -85,7 +85,7 @@ impl<'s> Type<'s> {
         }
         *left -= 1;
         match self {
-            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => inner.fits_in(left),
+            Type::List(inner) | Type::Optional(inner) | Type::Meta(inner) => inner.fits_in(left),
             Type::Map(inner) => inner.0.fits_in(left) && inner.1.fits_in(left),
             _ => true,
         }
@@ -96,12 +96,17 @@ impl<'s> Type<'s> {
             (Type::Opaque(a), Type::Opaque(b)) => a == b,
             (Type::Object(a), Type::Object(b)) => std::ptr::eq(*a, *b),
             (Type::Variable(a), Type::Variable(b)) => a == b,
-            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) | (Type::Type(a), Type::Type(b)) => {
-                a.same(b)
-            }
+            (Type::List(a), Type::List(b))
+            | (Type::Optional(a), Type::Optional(b))
+            | (Type::Meta(a), Type::Meta(b)) => a.same(b),
             (Type::Map(a), Type::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
             (
-                Type::List(_) | Type::Optional(_) | Type::Type(_) | Type::Map(_) | Type::Opaque(_) | Type::Object(_)
+                Type::List(_)
+                | Type::Optional(_)
+                | Type::Meta(_)
+                | Type::Map(_)
+                | Type::Opaque(_)
+                | Type::Object(_)
                 | Type::Variable(_),
                 _,
             ) => false,
@@ -129,7 +134,7 @@ impl fmt::Display for Type<'_> {
             Type::List(items) => return write!(f, "list({items})"),
             Type::Map(entry) => return write!(f, "map({}, {})", entry.0, entry.1),
             Type::Optional(inner) => return write!(f, "optional_type({inner})"),
-            Type::Type(inner) => return write!(f, "type({inner})"),
+            Type::Meta(inner) => return write!(f, "type({inner})"),
             Type::Variable(number) => return write!(f, "_var{number}"),
         };
         f.write_str(name)
@@ -182,7 +187,7 @@ impl<'s> Solver<'s> {
             Type::List(inner) => Type::list(self.replaced(inner)),
             Type::Optional(inner) => Type::optional(self.replaced(inner)),
             Type::Map(entry) => Type::map(self.replaced(&entry.0), self.replaced(&entry.1)),
-            Type::Type(inner) => Type::Type(Arc::new(self.replaced(inner))),
+            Type::Meta(inner) => Type::Meta(Arc::new(self.replaced(inner))),
             _ => ty.clone(),
         }
     }
@@ -195,7 +200,7 @@ impl<'s> Solver<'s> {
                 Type::List(inner) => Type::list(without_variables(inner)),
                 Type::Optional(inner) => Type::optional(without_variables(inner)),
                 Type::Map(entry) => Type::map(without_variables(&entry.0), without_variables(&entry.1)),
-                Type::Type(inner) => Type::Type(Arc::new(without_variables(inner))),
+                Type::Meta(inner) => Type::Meta(Arc::new(without_variables(inner))),
                 _ => ty.clone(),
             }
         }
@@ -206,7 +211,8 @@ impl<'s> Solver<'s> {
     pub(super) fn fit_all(&mut self, left: &[Type<'s>], right: &[Type<'s>]) -> bool {
         self.refuel();
         let start = self.trail.len();
-        let fits = left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.assignable(left, right));
+        let fits =
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.assignable(left, right));
         if !fits {
             while self.trail.len() > start {
                 let (number, before) = self.trail.pop().expect("the trail is longer than its start");
@@ -253,7 +259,7 @@ impl<'s> Solver<'s> {
         };
         match (left, right) {
             (Type::Null, other) | (other, Type::Null) => nullable(other),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.assignable(a, b),
             (Type::Map(a), Type::Map(b)) => self.assignable(&a.0, &b.0) && self.assignable(&a.1, &b.1),
             _ => left.same(right),
@@ -297,7 +303,7 @@ impl<'s> Solver<'s> {
                 *other == number
                     || self.bindings[*other as usize].as_ref().is_some_and(|bound| self.occurs(number, bound))
             }
-            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => self.occurs(number, inner),
+            Type::List(inner) | Type::Optional(inner) | Type::Meta(inner) => self.occurs(number, inner),
             Type::Map(entry) => self.occurs(number, &entry.0) || self.occurs(number, &entry.1),
             _ => false,
         }
@@ -323,7 +329,7 @@ fn at_most_as_specific(left: &Type<'_>, right: &Type<'_>) -> bool {
         (_, Type::Dyn | Type::Variable(_)) => false,
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => at_most_as_specific(a, b),
         (Type::Map(a), Type::Map(b)) => at_most_as_specific(&a.0, &b.0) && at_most_as_specific(&a.1, &b.1),
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Meta(_), Type::Meta(_)) => true,
         _ => left.same(right),
     }
 }

@@ -281,9 +281,11 @@ impl Validation<'_> {
                 let usable = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
                 Ok(if usable { text.to_owned() } else { plain() })
             }
-            Err(Fault::Exhausted) if self.left == 0 => Err("messageExpression evaluation failed due to running out of \
+            Err(Fault::Exhausted) if self.left == 0 => {
+                Err("messageExpression evaluation failed due to running out of \
                  cost budget, no further validation rules will be run"
-                .to_owned()),
+                    .to_owned())
+            }
             Err(Fault::Exhausted) => Err(format!(
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression: \
                  {source:?}"

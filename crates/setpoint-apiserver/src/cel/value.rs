@@ -18,7 +18,7 @@ use super::functions::url::Url;
 use super::list::List;
 use super::map::Map;
 use super::number;
-use super::time;
+use super::time::{self, Instant};
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) enum Value<'a> {
     Bytes(Rc<[u8]>),
     /// In nanoseconds.
     Duration(i64),
-    Timestamp(jiff::Timestamp),
+    Timestamp(Instant),
     List(List<'a>),
     Map(Map<'a>),
     Optional(Option<Rc<Value<'a>>>),
@@ -173,12 +173,14 @@ impl<'a> Value<'a> {
             DataKind::Int => json.as_i64().map(Value::Int).ok_or_else(|| unexpected("int")),
             DataKind::Double => json.as_f64().map(Value::Double).ok_or_else(|| unexpected("float")),
             DataKind::String => Ok(Value::String(Text::Borrowed(text()?))),
-            DataKind::Bytes => read("byte formatted string", |text| {
-                Some(Value::Bytes(STANDARD.decode(text).ok()?.into()))
-            }),
+            DataKind::Bytes => {
+                read("byte formatted string", |text| Some(Value::Bytes(STANDARD.decode(text).ok()?.into())))
+            }
             DataKind::Duration => read("duration", |text| time::data_duration(text).map(Value::Duration)),
             DataKind::Date => read("date formatted string", |text| time::date(text).map(Value::Timestamp)),
-            DataKind::DateTime => read("date-time formatted string", |text| time::date_time(text).map(Value::Timestamp)),
+            DataKind::DateTime => {
+                read("date-time formatted string", |text| time::date_time(text).map(Value::Timestamp))
+            }
             DataKind::IntOrString => match json {
                 Json::String(text) => Ok(Value::String(Text::Borrowed(text))),
                 _ => json
@@ -187,11 +189,13 @@ impl<'a> Value<'a> {
                     .ok_or_else(|| unexpected("XIntOrString value to be either a string or integer")),
             },
             DataKind::List { items, identity } => {
-                let elements = json.as_array().ok_or_else(|| unexpected("an array for the provided schema with type=array"))?;
+                let elements =
+                    json.as_array().ok_or_else(|| unexpected("an array for the provided schema with type=array"))?;
                 Ok(Value::List(List::Data { elements, items, identity }))
             }
             DataKind::Map(_) | DataKind::Object(_) => {
-                let entries = json.as_object().ok_or_else(|| unexpected("a map for the provided schema with type=object"))?;
+                let entries =
+                    json.as_object().ok_or_else(|| unexpected("a map for the provided schema with type=object"))?;
                 Ok(Value::Map(Map::Data { entries, data }))
             }
             DataKind::Preserved => Ok(Value::Preserved(json)),

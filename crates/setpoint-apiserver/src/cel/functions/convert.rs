@@ -3,13 +3,20 @@
 use crate::cel::evaluate::Context;
 use crate::cel::function::{Function, global};
 use crate::cel::number;
-use crate::cel::time::{self, TimeError};
+use crate::cel::time::{self, Instant, TimeError};
 use crate::cel::value::{Fault, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     global(
         "int",
-        &["(int) -> int", "(double) -> int", "(duration) -> int", "(string) -> int", "(timestamp) -> int", "(uint) -> int"],
+        &[
+            "(int) -> int",
+            "(double) -> int",
+            "(duration) -> int",
+            "(string) -> int",
+            "(timestamp) -> int",
+            "(uint) -> int",
+        ],
         |_, arguments| {
             let overflow = || Fault::failed("integer overflow");
             match arguments {
@@ -20,9 +27,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
                     if fits { Ok(Value::Int(*value as i64)) } else { Err(overflow()) }
                 }
                 [Value::Duration(nanos)] => Ok(Value::Int(*nanos)),
-                [Value::Timestamp(timestamp)] => {
-                    Ok(Value::Int(i64::try_from(timestamp.as_nanosecond().div_euclid(1_000_000_000)).unwrap_or_default()))
-                }
+                [Value::Timestamp(timestamp)] => Ok(Value::Int(
+                    i64::try_from(timestamp.as_nanoseconds().div_euclid(1_000_000_000)).unwrap_or_default(),
+                )),
                 [from @ Value::String(text)] => text.parse().map(Value::Int).map_err(|_| not_converted(from, "int")),
                 _ => Err(Fault::no_such_overload()),
             }
@@ -98,9 +105,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         match arguments {
             [value @ Value::Duration(_)] => Ok(value.clone()),
             [Value::Int(nanos)] => Ok(Value::Duration(*nanos)),
-            [from @ Value::String(text)] => time::duration(text)
-                .map(Value::Duration)
-                .ok_or_else(|| not_converted(from, "google.protobuf.Duration")),
+            [from @ Value::String(text)] => {
+                time::duration(text).map(Value::Duration).ok_or_else(|| not_converted(from, "google.protobuf.Duration"))
+            }
             _ => Err(Fault::no_such_overload()),
         }
     }),
@@ -111,13 +118,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let overflow = || Fault::failed("timestamp overflow");
             match arguments {
                 [value @ Value::Timestamp(_)] => Ok(value.clone()),
-                [Value::Int(seconds)] => time::of_nanoseconds(i128::from(*seconds) * 1_000_000_000)
+                [Value::Int(seconds)] => Instant::of_nanoseconds(i128::from(*seconds) * 1_000_000_000)
                     .map(Value::Timestamp)
                     .ok_or_else(overflow),
-                [from @ Value::String(text)] => time::timestamp(text).map(Value::Timestamp).map_err(|error| match error {
-                    TimeError::Range => overflow(),
-                    TimeError::Syntax => not_converted(from, "google.protobuf.Timestamp"),
-                }),
+                [from @ Value::String(text)] => {
+                    time::timestamp(text).map(Value::Timestamp).map_err(|error| match error {
+                        TimeError::Range => overflow(),
+                        TimeError::Syntax => not_converted(from, "google.protobuf.Timestamp"),
+                    })
+                }
                 _ => Err(Fault::no_such_overload()),
             }
         },

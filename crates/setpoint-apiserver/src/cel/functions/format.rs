@@ -30,7 +30,10 @@ static FORMATS: [Format; 13] = [
     Format { name: "dns1035Label", problems: dns1035_label },
     Format { name: "qualifiedName", problems: names::qualified_name },
     Format { name: "dns1123LabelPrefix", problems: |text| names::object_name(names::dns1123_label, text, true) },
-    Format { name: "dns1123SubdomainPrefix", problems: |text| names::object_name(names::dns1123_subdomain, text, true) },
+    Format {
+        name: "dns1123SubdomainPrefix",
+        problems: |text| names::object_name(names::dns1123_subdomain, text, true),
+    },
     Format { name: "dns1035LabelPrefix", problems: |text| names::object_name(dns1035_label, text, true) },
     Format { name: "labelValue", problems: names::label_value },
     Format { name: "uri", problems: |text| Url::parse_request(text).err().into_iter().collect() },
@@ -48,7 +51,7 @@ fn unless(good: bool, problem: &str) -> Vec<String> {
 }
 
 fn dns1035_label(text: &str) -> Vec<String> {
-    let mut problems = unless(text.len() <= 63, "must be no more than 63 bytes");
+    let mut problems = unless(text.len() <= 63, "must be no more than 63 characters");
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let good = text.starts_with(|c: char| c.is_ascii_lowercase()) && !text.ends_with('-') && text.bytes().all(inner);
     problems.extend(unless(

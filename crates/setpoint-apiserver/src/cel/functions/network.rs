@@ -24,11 +24,8 @@ impl Cidr {
         let address: IpAddr =
             address.parse().map_err(|_| problem(&format!("ParseAddr({address:?}): unable to parse IP")))?;
         let plain = bits.bytes().all(|b| b.is_ascii_digit()) && (bits == "0" || !bits.starts_with('0'));
-        let prefix: u8 = bits
-            .parse()
-            .ok()
-            .filter(|_| plain)
-            .ok_or_else(|| problem(&format!("bad bits after slash: {bits:?}")))?;
+        let prefix: u8 =
+            bits.parse().ok().filter(|_| plain).ok_or_else(|| problem(&format!("bad bits after slash: {bits:?}")))?;
         if prefix > width(address) {
             return Err(problem("prefix length out of range"));
         }
@@ -75,9 +72,9 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
-    let zone = text.split_once('%').is_some_and(|(address, zone)| {
-        !zone.is_empty() && matches!(address.parse(), Ok(IpAddr::V6(_)))
-    });
+    let zone = text
+        .split_once('%')
+        .is_some_and(|(address, zone)| !zone.is_empty() && matches!(address.parse(), Ok(IpAddr::V6(_))));
     if zone {
         return Err(Fault::failed(format!("IP address {text:?} with zone value is not allowed")));
     }
@@ -99,67 +96,68 @@ fn parse_cidr(text: &str) -> Result<Cidr, Fault> {
 
 const IS: &[&str] = &["(net.IP) -> bool"];
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    global("ip", &["(string) -> net.IP"], |_, arguments| match arguments {
-        [Value::String(text)] => parse_ip(text).map(Value::Ip),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    global("isIP", &["(string) -> bool"], |_, arguments| match arguments {
-        [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_ok())),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    global("ip.isCanonical", &["(string) -> bool"], |_, arguments| match arguments {
-        [Value::String(text)] => Ok(Value::Bool(parse_ip(text)?.to_string() == **text)),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    member("family", &["(net.IP) -> int"], |_, arguments| match arguments {
-        [Value::Ip(address)] => Ok(Value::Int(if address.is_ipv4() { 4 } else { 6 })),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    member("isUnspecified", IS, |_, arguments| test(arguments, |address| address.is_unspecified())),
-    member("isLoopback", IS, |_, arguments| test(arguments, |address| address.is_loopback())),
-    member("isLinkLocalMulticast", IS, |_, arguments| test(arguments, is_link_local_multicast)),
-    member("isLinkLocalUnicast", IS, |_, arguments| test(arguments, is_link_local_unicast)),
-    member("isGlobalUnicast", IS, |_, arguments| {
-        test(arguments, |address| {
-            let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-            !broadcast
-                && !address.is_unspecified()
-                && !address.is_loopback()
-                && !address.is_multicast()
-                && !is_link_local_unicast(address)
-        })
-    }),
-    global("cidr", &["(string) -> net.CIDR"], |_, arguments| match arguments {
-        [Value::String(text)] => parse_cidr(text).map(Value::Cidr),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    global("isCIDR", &["(string) -> bool"], |_, arguments| match arguments {
-        [Value::String(text)] => Ok(Value::Bool(Cidr::parse(text).is_ok())),
-        _ => Err(Fault::no_such_overload()),
-    }),
-    member("containsIP", &["(net.CIDR, string) -> bool", "(net.CIDR, net.IP) -> bool"], |_, arguments| {
-        match arguments {
-            [Value::Cidr(cidr), Value::Ip(address)] => Ok(Value::Bool(cidr.contains(*address))),
-            [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.contains(parse_ip(text)?))),
+pub(super) const FUNCTIONS: &[Function] =
+    &[
+        global("ip", &["(string) -> net.IP"], |_, arguments| match arguments {
+            [Value::String(text)] => parse_ip(text).map(Value::Ip),
             _ => Err(Fault::no_such_overload()),
-        }
-    }),
-    member("containsCIDR", &["(net.CIDR, string) -> bool", "(net.CIDR, net.CIDR) -> bool"], |_, arguments| {
-        match arguments {
-            [Value::Cidr(cidr), Value::Cidr(other)] => Ok(Value::Bool(cidr.covers(*other))),
-            [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.covers(parse_cidr(text)?))),
+        }),
+        global("isIP", &["(string) -> bool"], |_, arguments| match arguments {
+            [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_ok())),
             _ => Err(Fault::no_such_overload()),
-        }
-    }),
-    member("ip", &["(net.CIDR) -> net.IP"], |_, arguments| of_cidr(arguments, |cidr| Value::Ip(cidr.address))),
-    member("prefixLength", &["(net.CIDR) -> int"], |_, arguments| {
-        of_cidr(arguments, |cidr| Value::Int(i64::from(cidr.prefix)))
-    }),
-    member("masked", &["(net.CIDR) -> net.CIDR"], |_: &mut Context<'_, '_>, arguments| {
-        of_cidr(arguments, |cidr| Value::Cidr(cidr.masked()))
-    }),
-];
+        }),
+        global("ip.isCanonical", &["(string) -> bool"], |_, arguments| match arguments {
+            [Value::String(text)] => Ok(Value::Bool(parse_ip(text)?.to_string() == **text)),
+            _ => Err(Fault::no_such_overload()),
+        }),
+        member("family", &["(net.IP) -> int"], |_, arguments| match arguments {
+            [Value::Ip(address)] => Ok(Value::Int(if address.is_ipv4() { 4 } else { 6 })),
+            _ => Err(Fault::no_such_overload()),
+        }),
+        member("isUnspecified", IS, |_, arguments| test(arguments, |address| address.is_unspecified())),
+        member("isLoopback", IS, |_, arguments| test(arguments, |address| address.is_loopback())),
+        member("isLinkLocalMulticast", IS, |_, arguments| test(arguments, is_link_local_multicast)),
+        member("isLinkLocalUnicast", IS, |_, arguments| test(arguments, is_link_local_unicast)),
+        member("isGlobalUnicast", IS, |_, arguments| {
+            test(arguments, |address| {
+                let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+                !broadcast
+                    && !address.is_unspecified()
+                    && !address.is_loopback()
+                    && !address.is_multicast()
+                    && !is_link_local_unicast(address)
+            })
+        }),
+        global("cidr", &["(string) -> net.CIDR"], |_, arguments| match arguments {
+            [Value::String(text)] => parse_cidr(text).map(Value::Cidr),
+            _ => Err(Fault::no_such_overload()),
+        }),
+        global("isCIDR", &["(string) -> bool"], |_, arguments| match arguments {
+            [Value::String(text)] => Ok(Value::Bool(Cidr::parse(text).is_ok())),
+            _ => Err(Fault::no_such_overload()),
+        }),
+        member("containsIP", &["(net.CIDR, string) -> bool", "(net.CIDR, net.IP) -> bool"], |_, arguments| {
+            match arguments {
+                [Value::Cidr(cidr), Value::Ip(address)] => Ok(Value::Bool(cidr.contains(*address))),
+                [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.contains(parse_ip(text)?))),
+                _ => Err(Fault::no_such_overload()),
+            }
+        }),
+        member("containsCIDR", &["(net.CIDR, string) -> bool", "(net.CIDR, net.CIDR) -> bool"], |_, arguments| {
+            match arguments {
+                [Value::Cidr(cidr), Value::Cidr(other)] => Ok(Value::Bool(cidr.covers(*other))),
+                [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.covers(parse_cidr(text)?))),
+                _ => Err(Fault::no_such_overload()),
+            }
+        }),
+        member("ip", &["(net.CIDR) -> net.IP"], |_, arguments| of_cidr(arguments, |cidr| Value::Ip(cidr.address))),
+        member("prefixLength", &["(net.CIDR) -> int"], |_, arguments| {
+            of_cidr(arguments, |cidr| Value::Int(i64::from(cidr.prefix)))
+        }),
+        member("masked", &["(net.CIDR) -> net.CIDR"], |_: &mut Context<'_, '_>, arguments| {
+            of_cidr(arguments, |cidr| Value::Cidr(cidr.masked()))
+        }),
+    ];
 
 fn test<'a>(arguments: &[Value<'a>], holds: fn(IpAddr) -> bool) -> Result<Value<'a>, Fault> {
     match arguments {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::cel::compare::{compare, equal};
 use crate::cel::evaluate::Context;
 use crate::cel::function::{Function, global, member};
-use crate::cel::time;
+use crate::cel::time::Instant;
 use crate::cel::value::{Fault, Value};
 
 const ORDERED: &[&str] = &[
@@ -25,8 +25,7 @@ const ORDERED: &[&str] = &[
     "(duration, duration) -> bool",
 ];
 
-const SIZED: &[&str] =
-    &["(string) -> int", "(bytes) -> int", "(list(A)) -> int", "(map(A, B)) -> int"];
+const SIZED: &[&str] = &["(string) -> int", "(bytes) -> int", "(list(A)) -> int", "(map(A, B)) -> int"];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     global("_?_:_", &["(bool, A, A) -> A"], |_, _| Err(Fault::no_such_overload())),
@@ -183,9 +182,7 @@ pub(super) fn add<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) ->
             left.checked_add(*right).map(Value::Duration).ok_or_else(|| Fault::failed("duration overflow"))
         }
         [Value::Duration(duration), Value::Timestamp(timestamp)]
-        | [Value::Timestamp(timestamp), Value::Duration(duration)] => {
-            shifted(*timestamp, i128::from(*duration))
-        }
+        | [Value::Timestamp(timestamp), Value::Duration(duration)] => shifted(*timestamp, i128::from(*duration)),
         _ => Err(Fault::no_such_overload()),
     }
 }
@@ -200,15 +197,15 @@ fn subtract<'a>(_: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<Valu
         [Value::Double(left), Value::Double(right)] => Ok(Value::Double(left - right)),
         [Value::Duration(left), Value::Duration(right)] => duration(left.checked_sub(*right)),
         [Value::Timestamp(left), Value::Timestamp(right)] => {
-            duration(i64::try_from(left.as_nanosecond() - right.as_nanosecond()).ok())
+            duration(i64::try_from(left.as_nanoseconds() - right.as_nanoseconds()).ok())
         }
         [Value::Timestamp(timestamp), Value::Duration(duration)] => shifted(*timestamp, -i128::from(*duration)),
         _ => Err(Fault::no_such_overload()),
     }
 }
 
-fn shifted<'a>(timestamp: jiff::Timestamp, by: i128) -> Result<Value<'a>, Fault> {
-    let moved = time::of_nanoseconds(timestamp.as_nanosecond() + by);
+fn shifted<'a>(timestamp: Instant, by: i128) -> Result<Value<'a>, Fault> {
+    let moved = Instant::of_nanoseconds(timestamp.as_nanoseconds() + by);
     moved.map(Value::Timestamp).ok_or_else(|| Fault::failed("timestamp overflow"))
 }
 

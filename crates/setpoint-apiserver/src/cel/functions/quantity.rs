@@ -30,9 +30,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         [Value::Quantity(quantity)] => Ok(order(quantity.as_ref().cmp(&Quantity::ZERO))),
         _ => Err(Fault::no_such_overload()),
     }),
-    member("isGreaterThan", &[TWO], |_, arguments| {
-        compare(arguments).map(|ordering| Value::Bool(ordering.is_gt()))
-    }),
+    member("isGreaterThan", &[TWO], |_, arguments| compare(arguments).map(|ordering| Value::Bool(ordering.is_gt()))),
     member("isLessThan", &[TWO], |_, arguments| compare(arguments).map(|ordering| Value::Bool(ordering.is_lt()))),
     member("compareTo", &["(kubernetes.Quantity, kubernetes.Quantity) -> int"], |_, arguments| {
         compare(arguments).map(order)

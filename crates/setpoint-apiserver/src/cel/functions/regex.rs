@@ -1,9 +1,8 @@
 //! Regular expressions.
 
-use crate::cel::evaluate::Context;
+use crate::cel::evaluate::{Context, Pattern};
 use crate::cel::function::{Function, global, member};
 use crate::cel::value::{Fault, Value};
-use crate::go_regex::GoRegex;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     global("matches", &["(string, string) -> bool"], matches),
@@ -28,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             for part in regex.regex().find_iter(text).take(limit) {
                 // A match may look at all that follows it, over and over.
                 let rest = text.len() - part.end();
-                context.meter.charge(1 + rest as u64 / 64)?;
+                context.meter.charge(1 + regex.cost(rest) / 2)?;
                 context.meter.charge_text(part.len())?;
                 found.push(Value::text(part.as_str()));
             }
@@ -43,7 +42,7 @@ fn matches<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result
 }
 
 /// The pattern; looking through the text with it is paid for.
-fn regex(context: &mut Context<'_, '_>, pattern: &str, text: &str) -> Result<GoRegex, Fault> {
+fn regex<'a>(context: &mut Context<'_, 'a>, pattern: &str, text: &str) -> Result<Pattern<'a>, Fault> {
     let regex = context.regex(pattern)?;
     context.meter.charge(regex.cost(text.len()))?;
     Ok(regex)

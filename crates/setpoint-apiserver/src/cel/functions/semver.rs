@@ -119,7 +119,11 @@ fn identifier(text: &str) -> Result<Identifier, String> {
         }
         return text.parse().map(Identifier::Number).map_err(|_| format!("{text:?} is out of range"));
     }
-    if is_plain(text) { Ok(Identifier::Text(text.into())) } else { Err(format!("Invalid character(s) found in prerelease {text:?}")) }
+    if is_plain(text) {
+        Ok(Identifier::Text(text.into()))
+    } else {
+        Err(format!("Invalid character(s) found in prerelease {text:?}"))
+    }
 }
 
 const TEST: &[&str] = &["(kubernetes.Semver, kubernetes.Semver) -> bool"];

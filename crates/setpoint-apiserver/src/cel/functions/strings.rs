@@ -5,7 +5,9 @@ use crate::cel::function::{Function, global, member};
 use crate::cel::value::{Fault, Text, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    member("contains", &["(string, string) -> bool"], |context, arguments| test(context, arguments, |a, b| a.contains(b))),
+    member("contains", &["(string, string) -> bool"], |context, arguments| {
+        test(context, arguments, |a, b| a.contains(b))
+    }),
     member("startsWith", &["(string, string) -> bool"], |context, arguments| {
         test(context, arguments, |a, b| a.starts_with(b))
     }),
@@ -31,9 +33,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
             return Ok(Value::count(start.min(length)));
         }
         let Some(byte) = byte_of(text, start) else { return Ok(Value::Int(-1)) };
-        Ok(text[byte..].find(sought).map_or(Value::Int(-1), |found| {
-            Value::count(start + text[byte..byte + found].chars().count())
-        }))
+        Ok(text[byte..]
+            .find(sought)
+            .map_or(Value::Int(-1), |found| Value::count(start + text[byte..byte + found].chars().count())))
     }),
     member("lastIndexOf", &["(string, string) -> int", "(string, string, int) -> int"], |context, arguments| {
         let (text, sought, from) = search(context, arguments)?;
@@ -160,19 +162,19 @@ fn split<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<V
     if limit == 0 {
         return Ok(Value::list(Vec::new()));
     }
-    let pieces: Vec<&str> = if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, &**separator).collect() };
-    context.meter.charge_items(pieces.len())?;
     // Pieces of a text of the object are not copied.
-    Ok(Value::list(match text {
-        Text::Borrowed(whole) => pieces.into_iter().map(|piece| Value::String(Text::Borrowed(part_of(whole, piece)))).collect(),
-        Text::Made(_) => pieces.into_iter().map(Value::text).collect(),
-    }))
+    let pieces: Vec<Value<'a>> = match text {
+        Text::Borrowed(whole) => {
+            pieces(whole, separator, limit).into_iter().map(|piece| Value::String(Text::Borrowed(piece))).collect()
+        }
+        Text::Made(whole) => pieces(whole, separator, limit).into_iter().map(Value::text).collect(),
+    };
+    context.meter.charge_items(pieces.len())?;
+    Ok(Value::list(pieces))
 }
 
-/// The same part of `whole`, with its lifetime.
-fn part_of<'a>(whole: &'a str, part: &str) -> &'a str {
-    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
-    &whole[start..start + part.len()]
+fn pieces<'t>(text: &'t str, separator: &str, limit: usize) -> Vec<&'t str> {
+    if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, separator).collect() }
 }
 
 /// The characters of a text one by one; the last piece is the rest.

@@ -17,9 +17,8 @@ pub(super) const FUNCTIONS: &[Function] =
                 match piece.map_err(Fault::failed)? {
                     Piece::Text(piece) => text.push_str(piece),
                     Piece::Clause(clause) => {
-                        let (_, value) = next.next().ok_or_else(|| {
-                            Fault::failed(format!("index {} out of range", values.len()))
-                        })?;
+                        let (_, value) =
+                            next.next().ok_or_else(|| Fault::failed(format!("index {} out of range", values.len())))?;
                         let before = text.len();
                         write(context, clause, value, &mut text)?;
                         context.meter.charge_text(text.len() - before)?;
@@ -105,9 +104,8 @@ fn write<'a>(
     value: &Value<'a>,
     text: &mut String,
 ) -> Result<(), Fault> {
-    let refused = |rule: &str| {
-        Fault::failed(format!("error during formatting: {rule}, was given {}", value.type_name()))
-    };
+    let refused =
+        |rule: &str| Fault::failed(format!("error during formatting: {rule}, was given {}", value.type_name()));
     let double = || match value {
         Value::Double(number) => Some(*number),
         Value::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => word.parse().ok(),
@@ -174,7 +172,14 @@ fn scientific(number: f64, precision: usize) -> String {
 }
 
 fn not_finite(number: f64) -> String {
-    if number.is_nan() { "NaN" } else if number > 0.0 { "∞" } else { "-∞" }.to_owned()
+    if number.is_nan() {
+        "NaN"
+    } else if number > 0.0 {
+        "∞"
+    } else {
+        "-∞"
+    }
+    .to_owned()
 }
 
 /// A value as `%s` writes it.

@@ -1,9 +1,9 @@
 //! Parts of timestamps and durations.
 
 use jiff::civil::DateTime;
-use jiff::tz::Offset;
 
 use crate::cel::function::{Function, member};
+use crate::cel::time::Instant;
 use crate::cel::value::{Fault, Value};
 
 const OF_TIMESTAMP: &[&str] = &["(timestamp) -> int", "(timestamp, string) -> int"];
@@ -36,26 +36,26 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// A part of a point in time; of a duration, how many units of so many nanoseconds it holds.
 fn part<'a>(arguments: &[Value<'a>], part: fn(DateTime) -> i64, unit: Option<i64>) -> Result<Value<'a>, Fault> {
+    let of = |timestamp: &Instant, zone: i64| {
+        let local = timestamp.local(zone).ok_or_else(|| Fault::failed("timestamp overflow"))?;
+        Ok(Value::Int(part(local)))
+    };
     match (arguments, unit) {
-        ([Value::Timestamp(timestamp)], _) => Ok(Value::Int(part(Offset::UTC.to_datetime(*timestamp)))),
-        ([Value::Timestamp(timestamp), Value::String(zone)], _) => {
-            Ok(Value::Int(part(offset(zone)?.to_datetime(*timestamp))))
-        }
+        ([Value::Timestamp(timestamp)], _) => of(timestamp, 0),
+        ([Value::Timestamp(timestamp), Value::String(zone)], _) => of(timestamp, seconds_east(zone)?),
         ([Value::Duration(nanos)], Some(unit)) => Ok(Value::Int(nanos / unit)),
         _ => Err(Fault::no_such_overload()),
     }
 }
 
 /// A zone by its distance from UTC. There is no database of zones here: a named one is unknown.
-fn offset(zone: &str) -> Result<Offset, Fault> {
-    if matches!(zone, "" | "UTC" | "Z") {
-        return Ok(Offset::UTC);
+fn seconds_east(zone: &str) -> Result<i64, Fault> {
+    if matches!(zone, "" | "UTC") {
+        return Ok(0);
     }
     let unknown = || Fault::failed(format!("unknown time zone {zone}"));
     let (hours, minutes) = zone.split_once(':').ok_or_else(unknown)?;
-    let (hours, minutes): (i32, i32) =
-        (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
-    let minutes = if zone.starts_with('-') { minutes.checked_neg() } else { Some(minutes) };
-    let seconds = hours.checked_mul(60).zip(minutes).and_then(|(hours, minutes)| hours.checked_add(minutes)?.checked_mul(60));
-    Offset::from_seconds(seconds.ok_or_else(unknown)?).map_err(|_| unknown())
+    let (hours, minutes): (i16, i16) = (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
+    let minutes = if zone.starts_with('-') { -i64::from(minutes) } else { i64::from(minutes) };
+    Ok(i64::from(hours) * 3_600 + minutes * 60)
 }

@@ -127,9 +127,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             context.meter.charge_text(text.len())?;
             match Url::parse(text) {
                 Ok(url) => Ok(Value::Url(Rc::new(url))),
-                Err(problem) => {
-                    Err(Fault::failed(format!("URL parse error during conversion from string: {problem}")))
-                }
+                Err(problem) => Err(Fault::failed(format!("URL parse error during conversion from string: {problem}"))),
             }
         }
         _ => Err(Fault::no_such_overload()),
