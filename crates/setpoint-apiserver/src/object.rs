@@ -11,6 +11,8 @@
 //! watch event is written once, and selectors parse the metadata alone.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use setpoint_store::{Entry, Revision};
 
@@ -117,10 +119,28 @@ impl Stored {
 
     /// The object's `metadata`, with its resourceVersion, without reading the rest.
     pub fn metadata(&self) -> Value {
+        self.metadata_as()
+    }
+
+    /// What a type wants to know of the object's `metadata`. Everything it reads must be optional.
+    pub fn metadata_as<T: DeserializeOwned>(&self) -> T {
+        #[derive(Deserialize)]
+        struct Object<T> {
+            metadata: T,
+        }
         let mut text = Vec::with_capacity(self.metadata_text().len() + 64);
         self.write_metadata(b"{", &mut text);
-        let mut object: Value = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
-        object["metadata"].take()
+        let object: Object<T> = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
+        object.metadata
+    }
+
+    /// Whether `metadata` may have this field: a look at the text, which is much cheaper than to parse it. False only if
+    /// it does not have it.
+    pub fn may_have(&self, field: &str) -> bool {
+        let text = std::str::from_utf8(self.metadata_text()).unwrap_or_default();
+        // A quote within a string is escaped, so this is found in no value.
+        text.match_indices(field)
+            .any(|(at, _)| text[..at].ends_with(",\"") && text[at + field.len()..].starts_with("\":"))
     }
 
     /// The whole object.
@@ -162,6 +182,19 @@ mod tests {
             let mut text = Vec::new();
             stored.write(b"", &mut text);
             assert_eq!(text.len(), stored.text_len());
+        }
+    }
+
+    #[test]
+    fn the_fields_of_metadata_are_seen_in_the_text() {
+        for (name, object, expected) in [
+            ("a field", json!({"metadata": {"name": "a", "finalizers": ["x"]}}), true),
+            ("the first field", json!({"metadata": {"finalizers": ["x"]}}), true),
+            ("a longer name", json!({"metadata": {"finalizersX": 1, "xfinalizers": 2}}), false),
+            ("a value", json!({"metadata": {"name": "finalizers", "text": ",\"finalizers\":1"}}), false),
+            ("what is not metadata", json!({"metadata": {"name": "a"}, "finalizers": []}), false),
+        ] {
+            assert_eq!(stored(&object, 1).may_have("finalizers"), expected, "{name}");
         }
     }
 

@@ -29,7 +29,7 @@ use crate::request::{self, ResourcePath, Target, Verb};
 use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
-use crate::{built_in, discovery, health, negotiate, openapi, verbs};
+use crate::{built_in, discovery, expiry, garbage, health, negotiate, openapi, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -127,6 +127,8 @@ impl Server {
         server.0.namespaces.create_initial(&server.0).await?;
         verbs::services::learn_addresses(&server.0).await?;
         tokio::spawn(emptier.run(server.0.clone()));
+        tokio::spawn(garbage::run(server.0.clone()));
+        tokio::spawn(expiry::run(server.0.clone()));
         server.0.ready.store(true, Ordering::Release);
         Ok(server)
     }
