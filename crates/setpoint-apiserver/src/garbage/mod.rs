@@ -15,6 +15,11 @@ mod place;
 mod queue;
 pub mod verdict;
 
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 //! The facts are those of a kube-apiserver; where a test names a message, clients or people are known to read it.
 
 mod fixture;
+mod garbage;
 mod in_process;
 mod objects;
 mod reads;
