@@ -70,7 +70,7 @@ async fn an_owner_of_a_kind_that_is_not_served_is_never_taken_to_be_absent() {
         ("a-kind", unknown("v1", "Widget")),
     ];
     for (row, reference) in &rows {
-        dependent(&api, row, &[reference.clone()]).await;
+        dependent(&api, row, std::slice::from_ref(reference)).await;
     }
     dependent(&api, "beside-others", &[reference(&first), dangling(), rows[0].1.clone()]).await;
     api.delete(path("first")).await.expect(200);
