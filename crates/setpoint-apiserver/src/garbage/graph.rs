@@ -125,6 +125,12 @@ impl Graph {
             self.waiting.remove(&before.uid);
             self.deleting.remove(key);
         }
+        // What was left aside for the order has its turn: an owner may have let go of it.
+        if let (None, Some(after)) = (is, after)
+            && !after.owner_references.is_empty()
+        {
+            concerned.push(key.clone());
+        }
         if let (Some(order), Some(after)) = (is, after) {
             self.waiting.insert(after.uid.clone(), Waiting { key: key.clone(), order });
             if order == Order::Foreground {
