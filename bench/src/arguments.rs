@@ -46,6 +46,8 @@ pub(crate) enum Part {
     Creates,
     /// The same puts into etcd, in turn with the creates.
     Etcd,
+    /// The dependents of a deleted owner.
+    Gc,
     Get,
     List,
     Memory,

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod etcd;
+mod garbage;
 mod latency;
 mod load;
 mod object;
@@ -58,6 +59,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Watch) {
         parts::watch(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Gc) {
+        garbage::measure(&subject, arguments, &mut report).await?;
     }
     if [Part::Get, Part::List, Part::Memory, Part::Start].into_iter().any(|part| arguments.wants(part)) {
         parts::population(&subject, arguments, &mut report).await?;

@@ -50,7 +50,7 @@ impl Subject {
 
 impl Api {
     /// One connection for each of so many clients, open already.
-    async fn clients(&self, count: usize) -> Result<Vec<Client>> {
+    pub(crate) async fn clients(&self, count: usize) -> Result<Vec<Client>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             let mut client = Client::new(&self.kubeconfig)?;
@@ -98,8 +98,13 @@ impl Api {
         Ok(())
     }
 
-    fn path(&self) -> String {
-        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    pub(crate) fn path(&self) -> String {
+        self.path_of("configmaps")
+    }
+
+    /// Where objects of a core resource are.
+    pub(crate) fn path_of(&self, plural: &str) -> String {
+        format!("/api/v1/namespaces/{}/{plural}", self.namespace)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A request is read by [`request`], [`query`] and [`negotiate`], answered by one of [`verbs`] and written by [`render`]
 //! and [`response`]. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept
-//! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`] and [`namespaces`] do the I/O.
+//! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`],
+//! [`garbage`] and [`expiry`] do the I/O.
 
 pub mod apply;
 pub mod authentication;
@@ -12,8 +13,10 @@ pub mod columns;
 pub mod custom;
 pub mod deletion;
 pub mod discovery;
+pub mod expiry;
 pub mod failure;
 pub mod filter;
+pub mod garbage;
 pub mod go_regex;
 pub mod health;
 pub mod ip;

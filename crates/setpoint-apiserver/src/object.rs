@@ -15,6 +15,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memmem;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use setpoint_store::{Entry, Revision};
 
@@ -154,12 +156,31 @@ impl Stored {
 
     /// The object's `metadata`, with its resourceVersion and without the record, without reading the rest.
     pub fn metadata(&self) -> Value {
+        self.metadata_as()
+    }
+
+    /// What a type wants to know of the object's `metadata`. Everything it reads must be optional.
+    pub fn metadata_as<T: DeserializeOwned>(&self) -> T {
+        #[derive(Deserialize)]
+        struct Object<T> {
+            metadata: T,
+        }
         let (metadata, _) = self.metadata_and_record();
         let mut text = Vec::with_capacity(metadata.len() + 64);
         self.write_slot(b"{", metadata, &mut text);
         text.put_slice(b"}}");
-        let mut object: Value = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
-        object["metadata"].take()
+        let object: Object<T> = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
+        object.metadata
+    }
+
+    /// Whether `metadata` may have this field: a look at the text, which is much cheaper than to parse it. False only if
+    /// it does not have it.
+    pub fn may_have(&self, field: &str) -> bool {
+        let (metadata, _) = self.metadata_and_record();
+        let text = std::str::from_utf8(metadata).unwrap_or_default();
+        // A quote within a string is escaped, so this is found in no value.
+        text.match_indices(field)
+            .any(|(at, _)| text[..at].ends_with(",\"") && text[at + field.len()..].starts_with("\":"))
     }
 
     /// The object without the record, as all rules see it.
@@ -241,6 +262,19 @@ mod tests {
         ];
         for (row, metadata, expected) in rows {
             assert_eq!(stored(&json!({"metadata": metadata}), 1).is_being_deleted(), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn the_fields_of_metadata_are_seen_in_the_text() {
+        for (name, object, expected) in [
+            ("a field", json!({"metadata": {"name": "a", "finalizers": ["x"]}}), true),
+            ("the first field", json!({"metadata": {"finalizers": ["x"]}}), true),
+            ("a longer name", json!({"metadata": {"finalizersX": 1, "xfinalizers": 2}}), false),
+            ("a value", json!({"metadata": {"name": "finalizers", "text": ",\"finalizers\":1"}}), false),
+            ("what is not metadata", json!({"metadata": {"name": "a"}, "finalizers": []}), false),
+        ] {
+            assert_eq!(stored(&object, 1).may_have("finalizers"), expected, "{name}");
         }
     }
 

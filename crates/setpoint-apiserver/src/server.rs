@@ -31,7 +31,7 @@ use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
-use crate::{built_in, discovery, health, negotiate, openapi, verbs};
+use crate::{built_in, discovery, expiry, garbage, health, negotiate, openapi, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -136,6 +136,8 @@ impl Server {
         verbs::services::learn_addresses(&server.0).await?;
         tokio::spawn(emptier.run(server.0.clone()));
         tokio::spawn(cleaner.run(server.0.clone()));
+        tokio::spawn(garbage::run(server.0.clone()));
+        tokio::spawn(expiry::run(server.0.clone()));
         server.0.ready.store(true, Ordering::Release);
         Ok(server)
     }

@@ -5,6 +5,7 @@
 mod apply;
 mod crds;
 mod fixture;
+mod garbage;
 mod in_process;
 mod objects;
 mod reads;

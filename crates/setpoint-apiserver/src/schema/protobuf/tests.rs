@@ -378,9 +378,8 @@ fn every_field_of_a_body_has_one_number() {
         let schema = SCHEMAS.get(name).expect("a name of the registry is in the registry");
         // Definitions of custom resources are not read from protobuf: their schemas would be JSON within it.
         let is_read = !short_name(name).starts_with("apiextensions.");
-        let is_kind = is_read
-            && schema.root().entry("metadata").field("uid").is_some()
-            && schema.root().field("kind").is_some();
+        let is_kind =
+            is_read && schema.root().entry("metadata").field("uid").is_some() && schema.root().field("kind").is_some();
         if is_kind || short_name(name) == "meta.v1.DeleteOptions" {
             whole.insert(short_name(name));
             reach(schema.root(), &mut reached);

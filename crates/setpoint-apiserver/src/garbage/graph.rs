@@ -1,0 +1,205 @@
+//! Who owns whom, as far as anybody owns anybody: an index that is kept from one change to the next.
+//!
+//! An object without owners, of which nobody says that it is an owner, is not in it. Owners are known by uid alone, and
+//! whether one exists is not asked here; only that one is gone is remembered, as long as a dependent still names it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::facts::{Facts, Order};
+
+/// The key of an object in the store.
+pub type Key = Arc<str>;
+
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// By the uid of the owner.
+    owned: HashMap<String, Owned>,
+    /// The deleted objects that wait for their dependents, by uid.
+    waiting: HashMap<String, Waiting>,
+    /// The uids of those that wait for their dependents to be deleted.
+    deleting: HashMap<Key, String>,
+}
+
+#[derive(Debug, Default)]
+struct Owned {
+    /// The dependents, and whether the owner waits for each when it is deleted in the foreground.
+    dependents: HashMap<Key, bool>,
+    blocking: usize,
+    gone: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    key: Key,
+    order: Order,
+}
+
+/// How an object stands to its dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    pub has_dependents: bool,
+    /// For a deleted object that waits for its dependents.
+    pub wait: Option<Wait>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// There are dependents yet.
+    On,
+    /// It is carried out.
+    Over(Order),
+    /// It waits for itself: for an object that waits for it.
+    Circular,
+}
+
+impl Graph {
+    /// Takes note of a change of one object. Returns the objects for which something may follow from it.
+    pub fn apply(&mut self, key: &Key, before: Option<&Facts>, after: Option<&Facts>) -> Vec<Key> {
+        if let (Some(old), Some(new)) = (before, after)
+            && old.uid != new.uid
+        {
+            let mut concerned = self.apply(key, before, None);
+            concerned.extend(self.apply(key, None, after));
+            return concerned;
+        }
+        let mut concerned = Vec::new();
+        self.change_references(key, before, after, &mut concerned);
+        self.change_order(key, before, after, &mut concerned);
+        if let (Some(gone), None) = (before, after)
+            && let Some(owned) = self.owned.get_mut(&gone.uid)
+        {
+            owned.gone = true;
+            concerned.extend(owned.dependents.keys().cloned());
+        }
+        concerned
+    }
+
+    /// How an object with this uid stands.
+    pub fn standing(&self, uid: &str) -> Standing {
+        let wait = self.waiting.get(uid).map(|waiting| match waiting.order {
+            order if self.is_over(uid, order) => Wait::Over(order),
+            Order::Foreground if self.waits_for_itself(uid) => Wait::Circular,
+            _ => Wait::On,
+        });
+        Standing { has_dependents: self.owned.contains_key(uid), wait }
+    }
+
+    /// Whether an owner is known to have existed and to be gone.
+    pub fn is_gone(&self, uid: &str) -> bool {
+        self.owned.get(uid).is_some_and(|owned| owned.gone)
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.owned.is_empty() && self.waiting.is_empty()
+    }
+
+    fn change_references(
+        &mut self,
+        key: &Key,
+        before: Option<&Facts>,
+        after: Option<&Facts>,
+        concerned: &mut Vec<Key>,
+    ) {
+        let (old, new) = (owners(before), owners(after));
+        for uid in old.keys().filter(|uid| !new.contains_key(*uid)) {
+            self.detach(key, uid, concerned);
+        }
+        for (uid, blocks) in new {
+            self.attach(key, uid, blocks, concerned);
+        }
+        if let Some(after) = after.filter(|after| !after.owner_references.is_empty())
+            && before.is_none_or(|before| before.owner_references != after.owner_references)
+        {
+            concerned.push(key.clone());
+        }
+    }
+
+    fn change_order(&mut self, key: &Key, before: Option<&Facts>, after: Option<&Facts>, concerned: &mut Vec<Key>) {
+        let (was, is) = (before.and_then(Facts::order), after.and_then(Facts::order));
+        if was == is {
+            return;
+        }
+        if let Some(before) = before {
+            self.waiting.remove(&before.uid);
+            self.deleting.remove(key);
+        }
+        // What was left aside for the order has its turn: an owner may have let go of it.
+        if let (None, Some(after)) = (is, after)
+            && !after.owner_references.is_empty()
+        {
+            concerned.push(key.clone());
+        }
+        if let (Some(order), Some(after)) = (is, after) {
+            self.waiting.insert(after.uid.clone(), Waiting { key: key.clone(), order });
+            if order == Order::Foreground {
+                self.deleting.insert(key.clone(), after.uid.clone());
+            }
+            concerned.push(key.clone());
+            concerned.extend(self.owned.get(&after.uid).into_iter().flat_map(|owned| owned.dependents.keys().cloned()));
+        }
+    }
+
+    fn attach(&mut self, key: &Key, owner: &str, blocks: bool, concerned: &mut Vec<Key>) {
+        let owned = match self.owned.get_mut(owner) {
+            Some(owned) => owned,
+            None => self.owned.entry(owner.to_owned()).or_default(),
+        };
+        let blocked = owned.dependents.insert(key.clone(), blocks).unwrap_or(false);
+        owned.blocking = owned.blocking + usize::from(blocks) - usize::from(blocked);
+        if blocked && !blocks {
+            self.wake(owner, concerned);
+        }
+    }
+
+    fn detach(&mut self, key: &Key, owner: &str, concerned: &mut Vec<Key>) {
+        let Some(owned) = self.owned.get_mut(owner) else { return };
+        let blocked = owned.dependents.remove(key).unwrap_or(false);
+        owned.blocking -= usize::from(blocked);
+        if owned.dependents.is_empty() {
+            self.owned.remove(owner);
+        }
+        self.wake(owner, concerned);
+    }
+
+    /// Has an owner looked at if it waits for nothing any more.
+    fn wake(&self, owner: &str, concerned: &mut Vec<Key>) {
+        if let Some(waiting) = self.waiting.get(owner)
+            && self.is_over(owner, waiting.order)
+        {
+            concerned.push(waiting.key.clone());
+        }
+    }
+
+    fn is_over(&self, uid: &str, order: Order) -> bool {
+        self.owned.get(uid).is_none_or(|owned| order == Order::Foreground && owned.blocking == 0)
+    }
+
+    /// Follows what blocks the owner through those that are blocked themselves.
+    fn waits_for_itself(&self, uid: &str) -> bool {
+        let mut seen = HashSet::new();
+        let mut next = vec![uid];
+        while let Some(owner) = next.pop() {
+            let dependents = self.owned.get(owner).into_iter().flat_map(|owned| &owned.dependents);
+            for blocked in dependents.filter(|(_, blocks)| **blocks).filter_map(|(key, _)| self.deleting.get(key)) {
+                if blocked == uid {
+                    return true;
+                }
+                if seen.insert(blocked) {
+                    next.push(blocked);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The uids of an object's owners, and whether it blocks each.
+fn owners(facts: Option<&Facts>) -> BTreeMap<&str, bool> {
+    let mut owners = BTreeMap::new();
+    for reference in facts.into_iter().flat_map(|facts| &facts.owner_references) {
+        *owners.entry(reference.uid.as_str()).or_default() |= reference.block_owner_deletion;
+    }
+    owners
+}

@@ -1,0 +1,45 @@
+//! Where an object is: its resource, namespace and name, found from its key or from a reference to it.
+
+use std::sync::Arc;
+
+use super::facts::Reference;
+use crate::registry::{Registry, Resource};
+
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) resource: Arc<Resource>,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+}
+
+impl Place {
+    /// The place of a stored object; `None` if its resource is not served.
+    pub(super) fn of_key(registry: &Registry, key: &str) -> Option<Place> {
+        let directory = directory(key);
+        let plural = directory.split('/').nth(2)?;
+        let is_here = |r: &Resource| r.plural == plural && r.stored_in.is_none() && r.directory(None) == directory;
+        let resource = registry.kept().find(|resource| is_here(resource))?.clone();
+        let rest = &key[directory.len()..];
+        let (namespace, name) = match rest.split_once('/') {
+            Some((namespace, name)) if resource.namespaced => (Some(namespace.to_owned()), name),
+            _ => (None, rest),
+        };
+        Some(Place { name: name.to_owned(), resource, namespace })
+    }
+
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+}
+
+/// The directory of a key's resource: its first two segments.
+pub(super) fn directory(key: &str) -> &str {
+    let end = key.match_indices('/').nth(2).map_or(key.len(), |(slash, _)| slash + 1);
+    &key[..end]
+}
+
+/// The resource of the owner that a reference names; `None` if it is not served.
+pub(super) fn owner_resource(registry: &Registry, reference: &Reference) -> Option<Arc<Resource>> {
+    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+    registry.version(group, version)?.find(|resource| resource.kind == reference.kind).cloned()
+}
