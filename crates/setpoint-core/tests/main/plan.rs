@@ -210,6 +210,13 @@ fn with_intent(mut machine: Desired, action: Action) -> Desired {
     machine
 }
 
+/// With the call on record that made guest 101.
+fn made_by_intent(machine: Desired) -> Desired {
+    let mut machine = with_intent(machine, Action::Create);
+    machine.record.intents[0].id = "intent-1".into();
+    machine
+}
+
 #[test]
 fn configuration() {
     let all = with(with(with(small(), "cores", 4), "memory", GIB), "tags", vec!["a"]);
@@ -268,6 +275,11 @@ fn configuration() {
         (
             "a restart that only got as far as the stop is finished",
             scene(vec![with_intent(known_web(), Action::Restart)], vec![runs("stopped")]),
+            &["web: start"],
+        ),
+        (
+            "a guest that was made and not started is started",
+            scene(vec![made_by_intent(known_web())], vec![runs("stopped")]),
             &["web: start"],
         ),
         (

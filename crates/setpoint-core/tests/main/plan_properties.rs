@@ -1,13 +1,13 @@
 //! What holds of every plan, whatever the world is like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use setpoint_api::step::{Action, Step};
 use setpoint_core::check::{Violation, check};
 use setpoint_core::desired::Desired;
-use setpoint_core::observation::{Config, Observation};
+use setpoint_core::observation::{Config, Guest, Observation};
 use setpoint_core::plan::{ChangeSet, plan};
 use setpoint_core::value::Value;
 use setpoint_testkit::world::scenarios::{SECRET, Scenario, blinded, faults, scenario};
@@ -62,6 +62,8 @@ proptest! {
         scenario.world.faults = faults;
         scenario.world.appears_after_seconds = appears_after_seconds.min(scenario.world.capabilities.settle_seconds);
         let before = guests_by_owner(&scenario);
+        let mut ran = unmanaged_that_run(&scenario);
+        ran.retain(|uid| before.get(uid) == Some(&1));
         let mut last = None;
         for round in 0..ROUNDS {
             // In a hurry at first; in the end there is time for everything to show.
@@ -77,6 +79,8 @@ proptest! {
             let allowed = before.get(&uid).copied().unwrap_or(0).max(1);
             prop_assert!(count <= allowed, "{} has {} guests", uid, count);
         }
+        let runs = unmanaged_that_run(&scenario);
+        prop_assert!(ran.is_subset(&runs), "ran before: {:?}, run now: {:?}", ran, runs);
     }
 
     #[test]
@@ -221,6 +225,20 @@ proptest! {
         let silent = input.desired.iter().filter(|desired| !is_mentioned(desired)).count();
         prop_assert_eq!(silent, change_set.counts.unchanged as usize);
     }
+}
+
+/// The objects that do not manage whether their guest runs, and whose guest does.
+fn unmanaged_that_run(scenario: &Scenario) -> BTreeSet<Box<str>> {
+    let words = scenario.world.capabilities.running_words;
+    let observation = scenario.world.observe();
+    let runs = |uid: &str| {
+        let owned = |guest: &&Guest| guest.mark.as_ref().is_some_and(|mark| *mark.owner_uid == *uid);
+        let mut guests = observation.guests.iter().filter(owned);
+        guests.any(|guest| guest.run.known().is_some_and(|word| words.contains(&&**word)))
+    };
+    let unmanaged =
+        scenario.operator.desired.iter().filter(|desired| desired.run.is_none() && desired.deletion.is_none());
+    unmanaged.map(|desired| desired.uid.clone()).filter(|uid| runs(uid)).collect()
 }
 
 fn guests_by_owner(scenario: &Scenario) -> BTreeMap<Box<str>, usize> {
