@@ -196,7 +196,13 @@ pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
     }
-    ["/", "%"].iter().filter(|s| value.contains(**s)).map(|s| format!("may not contain '{s}'")).collect()
+    let mut faults: Vec<String> =
+        ["/", "%"].iter().filter(|s| value.contains(**s)).map(|s| format!("may not contain '{s}'")).collect();
+    // No path could name such an object.
+    if value.contains(char::is_control) {
+        faults.push("may not contain control characters".to_owned());
+    }
+    faults
 }
 
 fn is_dns1123_label(value: &str) -> bool {

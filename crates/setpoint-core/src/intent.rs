@@ -179,8 +179,12 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
             (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
                 provider_id.take_if(|id| *id == gone);
             }
-            (_, Outcome::Done { provider_id: id }) => provider_id = Some(id),
-            (_, Outcome::Duplicated { keep, surplus: more }) => {
+            (action, Outcome::Done { provider_id: id }) => {
+                open.extend(is_to_be_started(action, &id, desired, evidence).then(|| intent.id.clone()));
+                provider_id = Some(id);
+            }
+            (action, Outcome::Duplicated { keep, surplus: more }) => {
+                open.extend(is_to_be_started(action, &keep, desired, evidence).then(|| intent.id.clone()));
                 provider_id = Some(keep);
                 surplus.extend(more);
             }
@@ -191,6 +195,12 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     sort_naturally(&mut surplus);
     surplus.dedup();
     Settled::Proceed { provider_id, surplus, open }
+}
+
+/// Whether a guest was made and not started. Where its run state is not managed, only the call says that it is to run.
+fn is_to_be_started(action: Action, id: &str, desired: &Desired, evidence: &Evidence<'_>) -> bool {
+    let is_stopped = |guest: &Guest| is_stopped(guest, evidence.capabilities);
+    makes_a_guest(action) && desired.run.is_none() && evidence.guest(id).is_some_and(is_stopped)
 }
 
 fn makes_a_guest(action: Action) -> bool {

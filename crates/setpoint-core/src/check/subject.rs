@@ -196,11 +196,12 @@ fn run_state(scene: &Scene<'_>, desired: &Desired, faults: &mut Faults) {
     let was = guest.map_or(Reading::Absent, |guest| scene.runs(guest));
     let is_wanted = match desired.run {
         Some(run) => run == ends,
-        // A restart, or the second half of one.
+        // A restart, or the second half of one or of a create.
         None if restart.is_some() => was == Reading::Known(Run::Running),
         None => {
             let mut begun = desired.record.intents.iter().map(|intent| intent.action);
-            let is_half_done = begun.any(|action| matches!(action, Action::Restart | Action::Start));
+            let starts = [Action::Create, Action::Replace, Action::Restart, Action::Start];
+            let is_half_done = begun.any(|action| starts.contains(&action));
             ends == Run::Running && was == Reading::Known(Run::Stopped) && is_half_done
         }
     };

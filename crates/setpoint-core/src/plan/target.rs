@@ -327,7 +327,7 @@ impl<'a> Planning<'_, 'a> {
 
     /// Whether the guest is to be started or stopped, and why.
     fn transition(&self, guest: &Guest, outcome: &mut Outcome) -> Option<(Action, String)> {
-        let run = self.desired.run.or_else(|| self.interrupted_restart(guest))?;
+        let run = self.desired.run.or_else(|| self.unfinished_start(guest))?;
         let capabilities = self.input.capabilities;
         let (action, wanted, words) = match run {
             Run::Running => (Action::Start, "running", capabilities.running_words),
@@ -347,13 +347,16 @@ impl<'a> Planning<'_, 'a> {
         None
     }
 
-    /// A guest whose run state is not managed is stopped only to be started again. If it did not get that far, the
-    /// restart is still on record.
-    fn interrupted_restart(&self, guest: &Guest) -> Option<Run> {
-        let was_restarting = self.desired.record.intents.iter().any(|intent| {
-            matches!(intent.action, Action::Restart | Action::Start) && intent.provider_id.as_ref() == Some(&guest.id)
+    /// A guest whose run state is not managed runs once it is made, and is stopped only to be started again. If it did
+    /// not get that far, the call is still on record.
+    fn unfinished_start(&self, guest: &Guest) -> Option<Run> {
+        let made_by = guest.mark.as_ref().and_then(|mark| mark.intent.as_ref());
+        let was_starting = self.desired.record.intents.iter().any(|intent| match intent.action {
+            Action::Restart | Action::Start => intent.provider_id.as_ref() == Some(&guest.id),
+            Action::Create | Action::Replace => made_by == Some(&intent.id),
+            _ => false,
         });
-        (was_restarting && runs(self.input, guest) == Reading::Known(false)).then_some(Run::Running)
+        (was_starting && runs(self.input, guest) == Reading::Known(false)).then_some(Run::Running)
     }
 
     /// What can be changed by no step at all.

@@ -152,3 +152,24 @@ pub(crate) fn marked(guest: Guest, change: impl FnOnce(&mut Mark)) -> Guest {
 pub(crate) fn scene(desired: Vec<Desired>, guests: Vec<Guest>) -> Scene {
     Scene::new(&RACK, desired, guests)
 }
+
+/// A change set in a few words: a line for each object, then what waits on what, then what is refused.
+pub(crate) fn brief(change_set: &ChangeSet) -> Vec<String> {
+    let waiting =
+        change_set.waiting.iter().map(|waiting| format!("{}: waits on {:?}", waiting.target.name, waiting.on));
+    let refused =
+        change_set.refused.iter().map(|refusal| format!("{}: refused {}", refusal.target.name, refusal.field));
+    change_set.lines().into_iter().chain(waiting).chain(refused).collect()
+}
+
+pub(crate) fn limited(change: impl FnOnce(&mut Capabilities)) -> &'static Capabilities {
+    let mut capabilities = RACK.clone();
+    change(&mut capabilities);
+    Box::leak(Box::new(capabilities))
+}
+
+pub(crate) fn check(rows: Vec<(&str, Scene, &[&str])>) {
+    for (name, scene, expected) in rows {
+        assert_eq!(brief(&scene.plan()), expected, "{name}");
+    }
+}

@@ -12,6 +12,7 @@ mod lifecycle;
 mod machine;
 mod plan;
 mod plan_properties;
+mod removal;
 mod resolve;
 mod rollout;
 mod scenarios;

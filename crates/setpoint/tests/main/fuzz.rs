@@ -108,6 +108,7 @@ async fn prove_health(server: &Server) -> Result<()> {
             let name = object["metadata"]["name"].as_str().with_context(|| format!("no name: {object}"))?;
             ensure!(object["metadata"]["uid"].is_string(), "no uid: {object}");
             ensure!(object["metadata"]["resourceVersion"].is_string(), "no resourceVersion: {object}");
+            let name = in_path(name);
             let path = match object["metadata"]["namespace"].as_str() {
                 None => format!("{path}/{name}"),
                 Some(namespace) => {
@@ -119,4 +120,12 @@ async fn prove_health(server: &Server) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A name as it stands in a path: some kinds take names with any character.
+fn in_path(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
