@@ -212,6 +212,13 @@ impl Errors {
         self.told.iter()
     }
 
+    /// The problems that are not among others.
+    pub fn without(mut self, known: &Errors) -> Errors {
+        self.told.retain(|error| !known.told.contains(error));
+        self.untold = self.untold.saturating_sub(known.untold);
+        self
+    }
+
     pub fn extend(&mut self, other: Errors) {
         self.untold += other.untold;
         other.told.into_iter().for_each(|error| self.tell(|| error));

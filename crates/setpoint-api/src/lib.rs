@@ -9,6 +9,7 @@
 //! | [`crds`] | the CustomResourceDefinitions of all kinds |
 //! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
 //! | [`documents`] | what a document says that its kind does not know |
+//! | [`validation`] | the rules that no schema says, for objects as an API server holds them |
 //! | [`protection`] | the mark on what must not be removed |
 //! | [`field`], [`names`], [`labels`], [`quantity`] | exact words for what is wrong with a field |
 
@@ -37,6 +38,7 @@ pub mod revision;
 mod rules;
 pub mod step;
 pub mod traffic_split;
+pub mod validation;
 
 /// The group of our own kinds.
 pub const GROUP: &str = "setpoint.dev";

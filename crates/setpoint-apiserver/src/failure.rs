@@ -135,6 +135,14 @@ impl Failure {
         Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(resource_details(resource, name))
     }
 
+    /// What it says to people.
+    pub fn message(&self) -> &str {
+        match &self.body {
+            Body::Status { message, .. } => message,
+            Body::PageNotFound => "404 page not found",
+        }
+    }
+
     pub fn is_already_exists(&self) -> bool {
         matches!(self.body, Body::Status { reason: "AlreadyExists", .. })
     }

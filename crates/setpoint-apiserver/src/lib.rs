@@ -30,6 +30,7 @@ pub mod negotiate;
 pub mod object;
 pub mod object_meta;
 pub mod openapi;
+pub mod own_kinds;
 pub mod patch;
 pub mod query;
 pub mod record;

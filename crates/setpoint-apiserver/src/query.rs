@@ -220,16 +220,17 @@ enum Manner {
 }
 
 impl WriteOptions {
-    /// `kind` names the options in errors, such as `CreateOptions`.
-    pub fn parse(query: &Query, kind: &str) -> Result<WriteOptions> {
-        WriteOptions::parse_for(query, kind, Manner::Other)
+    /// `kind` names the options in errors, such as `CreateOptions`; `unsaid` holds where nothing is said of unknown fields.
+    pub fn parse(query: &Query, kind: &str, unsaid: FieldValidation) -> Result<WriteOptions> {
+        WriteOptions::parse_for(query, kind, Manner::Other, unsaid)
     }
 
-    pub fn of_patch(query: &Query, is_apply: bool) -> Result<WriteOptions> {
-        WriteOptions::parse_for(query, "PatchOptions", if is_apply { Manner::Apply } else { Manner::Patch })
+    pub fn of_patch(query: &Query, is_apply: bool, unsaid: FieldValidation) -> Result<WriteOptions> {
+        let manner = if is_apply { Manner::Apply } else { Manner::Patch };
+        WriteOptions::parse_for(query, "PatchOptions", manner, unsaid)
     }
 
-    fn parse_for(query: &Query, kind: &str, manner: Manner) -> Result<WriteOptions> {
+    fn parse_for(query: &Query, kind: &str, manner: Manner, unsaid: FieldValidation) -> Result<WriteOptions> {
         let mut errors = Errors::default();
         let (manager, force) = (query.text("fieldManager"), query.flag("force"));
         let manager_path = Path::of("fieldManager");
@@ -243,7 +244,8 @@ impl WriteOptions {
         validate_field_manager(manager, &manager_path, &mut errors);
         let dry_run = check_dry_run(&query.all("dryRun"), &mut errors);
         let field_validation = match query.text("fieldValidation") {
-            "" | "Warn" => FieldValidation::Warn,
+            "" => unsaid,
+            "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::custom::CustomKind;
 use crate::kind::{Behaviour, Part};
 use crate::object::Stored;
+use crate::query::FieldValidation;
 use crate::schema::Schema;
 
 pub type Text = Cow<'static, str>;
@@ -175,6 +176,11 @@ impl Resource {
     /// Whether these are the definitions of custom resources, which decide what is served.
     pub fn is_definitions(&self) -> bool {
         self.group == DEFINITIONS.0 && self.plural == DEFINITIONS.1
+    }
+
+    /// What becomes of unknown fields when their writer does not say. A misspelt limit of ours must not pass in silence.
+    pub fn field_validation(&self) -> FieldValidation {
+        if self.group == setpoint_api::GROUP { FieldValidation::Strict } else { FieldValidation::Warn }
     }
 
     /// The version that objects are kept in.

@@ -31,7 +31,7 @@ use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
-use crate::{built_in, discovery, expiry, garbage, health, negotiate, openapi, verbs};
+use crate::{built_in, discovery, expiry, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -110,7 +110,7 @@ impl Call {
 }
 
 impl Server {
-    /// Opens the API over a store: makes the namespaces every cluster has and starts what works in the background.
+    /// Opens the API over a store: makes the namespaces every cluster has, installs our own kinds and starts what works in the background.
     /// Must be called on a tokio runtime.
     pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
         let (namespaces, emptier) = Namespaces::new();
@@ -133,6 +133,7 @@ impl Server {
         }));
         server.0.namespaces.create_initial(&server.0).await?;
         server.0.definitions.load(&server.0).await?;
+        own_kinds::install(&server.0).await?;
         verbs::services::learn_addresses(&server.0).await?;
         tokio::spawn(emptier.run(server.0.clone()));
         tokio::spawn(cleaner.run(server.0.clone()));

@@ -14,6 +14,7 @@ use crate::cel::Rules as Expressions;
 use crate::registry::{Resource, Rules, Subresource, Text, text_at};
 use crate::schema::Schemas;
 use setpoint_api::field::Path;
+use setpoint_api::validation;
 
 /// The resources of a definition: one for each version that is served. `current_since` is the revision from which on its
 /// objects are as the stored version's schema has them.
@@ -36,6 +37,10 @@ pub fn resources(definition: &Value, schemas: &Schemas, current_since: &Arc<Atom
                 current_since: current_since.clone(),
                 // What does not compile was refused when the definition was written.
                 rules: Expressions::compile(schema_of(version), &Path::ROOT).ok().filter(|rules| !rules.is_empty()),
+                own_rules: validation::check_of(
+                    text_at(definition, &["spec", "group"]),
+                    text_at(definition, &["spec", "names", "kind"]),
+                ),
                 has_status: version["subresources"]["status"].is_object(),
                 scale: ScalePaths::parse(version),
                 deprecation: deprecation(definition, version),

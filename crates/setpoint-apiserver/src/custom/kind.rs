@@ -17,7 +17,7 @@ use crate::columns;
 use crate::kind::{Behaviour, Column, Part};
 use crate::schema::{DecodeError, Decoded, Schema};
 use setpoint_api::field::{Errors, Fault, Node, Path};
-use setpoint_api::names;
+use setpoint_api::{names, validation};
 
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
@@ -34,6 +34,8 @@ pub struct CustomKind {
     /// Objects stored before this revision may not be as the stored schema has them now.
     pub current_since: Arc<AtomicU64>,
     pub rules: Option<Rules>,
+    /// What a kind of our own asks for beyond its schema.
+    pub own_rules: Option<validation::Check>,
     pub has_status: bool,
     pub scale: Option<ScalePaths>,
     pub deprecation: Option<Box<str>>,
@@ -94,6 +96,15 @@ impl CustomKind {
         }
     }
 
+    /// The rules of our own kinds, of objects that are as their schema has them.
+    fn check_own_rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        if let Some(check) = self.own_rules
+            && errors.is_empty()
+        {
+            errors.extend(check(object, old));
+        }
+    }
+
     fn validate_status(&self, object: &Value, old: &Value, errors: &mut Errors) {
         if let (Some(status), Some(schema)) = (object.get("status"), self.schema.property("status")) {
             let (none, place) = (Value::Null, Place::at("status"));
@@ -128,6 +139,7 @@ impl Behaviour for CustomKind {
         embedded::validate(object, &self.schema, errors);
         validate_lists(object.value, &self.schema, &Path::ROOT, errors);
         self.check_rules(object.value, None, errors);
+        self.check_own_rules(object.value, None, errors);
     }
 
     fn validate_update(&self, object: Node<'_, '_>, old: &Value, part: Part, errors: &mut Errors) {
@@ -151,6 +163,9 @@ impl Behaviour for CustomKind {
             validate_lists(object.value, &self.schema, &Path::ROOT, errors);
         }
         self.check_rules(object.value, Some(old), errors);
+        if part == Part::Main {
+            self.check_own_rules(object.value, Some(old), errors);
+        }
     }
 
     fn settle(&self, object: &mut Value) {

@@ -28,7 +28,7 @@ const NAME_TRIES: usize = 8;
 
 pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&call.query, "CreateOptions", call.resource.field_validation())?;
     let body = negotiate::body(&call.headers, &call.body)?;
     let decoded = write::decode(&call.resource, body, options.field_validation)?;
     let (stored, warnings) = insert(server, &call, &options, decoded.object, None).await?;

@@ -4,6 +4,7 @@ use futures::future::try_join_all;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
+use setpoint_api::protection;
 use setpoint_store::Commit;
 
 use super::list::{Listed, select};
@@ -119,6 +120,7 @@ pub async fn delete_object(
         let current = read(server, resource, namespace, name).await?;
         let old = resource.value(&current);
         check_preconditions(resource, name, &old, &current, options)?;
+        check_protection(resource, name, &old)?;
         let decision = if resource.is_namespaces() {
             decide_namespace(resource, name, &old, now)?
         } else if resource.is_definitions() {
@@ -179,6 +181,18 @@ fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: Timestamp
     } else {
         Deletion::Mark(marked)
     })
+}
+
+/// What is protected is not deleted, whoever asks and by whatever way.
+fn check_protection(resource: &Resource, name: &str, old: &Value) -> Result<()> {
+    let Some(mark) = protection::mark(&old["metadata"]) else { return Ok(()) };
+    let verb = if mark == "label" { "label" } else { "annotate" };
+    let why = format!(
+        "it is protected: to delete it, first remove its {mark} with `kubectl {verb} {} {name} {}-`",
+        resource.group_resource(),
+        protection::PROTECTED,
+    );
+    Err(Failure::forbidden(resource, name, &why))
 }
 
 fn check_preconditions(

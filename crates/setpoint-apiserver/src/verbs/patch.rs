@@ -68,7 +68,7 @@ impl Patch {
 
 pub(super) async fn patch(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let options = WriteOptions::of_patch(&call.query, is_apply(&call))?;
+    let options = WriteOptions::of_patch(&call.query, is_apply(&call), call.resource.field_validation())?;
     if is_apply(&call) {
         return apply::apply(server, &call, &options, &renderer).await;
     }

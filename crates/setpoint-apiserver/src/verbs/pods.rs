@@ -15,7 +15,7 @@ use setpoint_api::field::{Errors, Node};
 
 /// Puts a Pod on a node. A Pod that is on one already stays there.
 pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&call.query, "CreateOptions", call.resource.field_validation())?;
     let binding = body(server, &call, "io.k8s.api.core.v1.Binding")?;
     let mut errors = Errors::default();
     pod_binding::validate_binding(Node::root(&binding), &mut errors);
@@ -47,7 +47,7 @@ pub(super) async fn evict(server: &Shared, call: Call) -> Result<Response> {
         Some(options @ Value::Object(_)) => DeleteOptions::parse(&Query::default(), Some(options))?,
         _ => DeleteOptions::default(),
     };
-    let dry_run = WriteOptions::parse(&call.query, "CreateOptions")?.dry_run;
+    let dry_run = WriteOptions::parse(&call.query, "CreateOptions", call.resource.field_validation())?.dry_run;
     let options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options };
     delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
     Ok(done())

@@ -35,8 +35,8 @@ pub(super) async fn write(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;
     let applies = call.verb == Verb::Patch && is_apply(&call);
     let options = match call.verb {
-        Verb::Patch => WriteOptions::of_patch(&call.query, applies)?,
-        _ => WriteOptions::parse(&call.query, "UpdateOptions")?,
+        Verb::Patch => WriteOptions::of_patch(&call.query, applies, call.resource.field_validation())?,
+        _ => WriteOptions::parse(&call.query, "UpdateOptions", call.resource.field_validation())?,
     };
     let resource = &server.scale;
     let replicas = Replicas::of(&call.resource);

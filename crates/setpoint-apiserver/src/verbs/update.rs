@@ -26,7 +26,7 @@ const TRIES: usize = 32;
 
 pub(super) async fn update(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
-    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&call.query, "UpdateOptions", call.resource.field_validation())?;
     let body = negotiate::body(&call.headers, &call.body)?;
     let decoded = pipeline::decode(&call.resource, body, options.field_validation)?;
     let change = |_: Option<&Current>| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::json;
-use setpoint_store::{At, Event, Range, Revision, Watch};
+use setpoint_store::{At, Event, Range, Revision, Store, Watch};
 use tokio::time::{Instant, Interval, Sleep};
 
 use super::list::SCAN;
@@ -51,6 +51,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
     let follower = Follower {
         redefinitions: call.resource.custom.is_some().then(|| server.registry_changes()),
+        last: None,
+        store: server.store.clone(),
         resource: call.resource,
         renderer,
         filter,
@@ -121,11 +123,17 @@ fn error_event(failure: &Failure) -> Bytes {
     Bytes::from(line)
 }
 
+/// How long to wait for the store to tell of commits that it has made.
+const BEHIND: Duration = Duration::from_millis(2);
+
 /// One client's watch.
 struct Follower {
     resource: Arc<Resource>,
     /// For a custom resource, of which a definition may change or go while it is watched.
     redefinitions: Option<tokio::sync::watch::Receiver<Arc<Registry>>>,
+    /// The last revision to be told of, once the resource is no longer served.
+    last: Option<Revision>,
+    store: Arc<dyn Store>,
     renderer: Renderer,
     filter: Filter,
     initial: VecDeque<Stored>,
@@ -170,11 +178,11 @@ impl Follower {
                 }
                 Woken::Redefined => {
                     if !self.redefine() {
-                        self.over = true;
-                        let rest = self.with_ready(Bytes::new());
-                        return (!rest.is_empty()).then_some(rest);
+                        self.redefinitions = None;
+                        self.last = Some(self.store.revision());
                     }
                 }
+                Woken::Behind => {}
                 Woken::Bookmark => self.write_bookmark(self.watch.progress(), false, &mut chunk),
                 Woken::Failed(error) => {
                     self.over = true;
@@ -193,6 +201,15 @@ impl Follower {
     }
 
     async fn wait(&mut self) -> Woken {
+        if self.last.is_some_and(|last| last <= self.watch.progress()) {
+            return Woken::Over;
+        }
+        let behind = async {
+            match self.last {
+                Some(_) => tokio::time::sleep(BEHIND).await,
+                None => std::future::pending().await,
+            }
+        };
         let bookmark = async {
             match &mut self.bookmarks {
                 Some(interval) => interval.tick().await,
@@ -216,6 +233,7 @@ impl Follower {
             () = &mut self.deadline => Woken::Over,
             _ = self.stopping.wait_for(|stopping| *stopping) => Woken::Over,
             _ = bookmark => Woken::Bookmark,
+            () = behind => Woken::Behind,
         }
     }
 
@@ -307,6 +325,8 @@ impl Follower {
 enum Woken {
     Event(Arc<Event>),
     Redefined,
+    /// What is to be told last may not have arrived yet.
+    Behind,
     Bookmark,
     Failed(setpoint_store::Error),
     Over,

@@ -1,3 +1,5 @@
+//! What an apply makes of an object and of its record.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What differs between two objects, field by field.
+
 use super::*;
 use crate::apply::{Comparison, compare};
 

@@ -1,3 +1,5 @@
+//! What an update leaves of who owns what.
+
 use super::*;
 use crate::apply::{
     Entry, Operation, from_scale, is_reset, keep_last_applied, to_scale, without_conflicts_of_last_applied,

@@ -3,6 +3,7 @@
 mod definitions;
 mod lives;
 mod objects;
+mod own;
 mod refusals;
 mod versions;
 
