@@ -117,7 +117,7 @@ async fn unknown_fields_are_refused_in_our_group_and_told_in_planspecs() {
 async fn rules_that_no_schema_says_hold_too() {
     let api = Api::new().await;
     let rule = json!({"class": "Destructive", "approvals": 1, "signature": true, "roles": ["operator"]});
-    let key = json!({"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJc6gfxDOHvzBlnH8pB3wXbZ4rTLUCoqyXzzZKM0bRAp", "principal": "ana"});
+    let key = json!({"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJc6gfxDOHvzBlnH8pB3wXbZ4rTLUCoqyXzzZKM0bRAp", "principal": "ana", "role": "viewer"});
     let spec = json!({"deployer": {"name": "process"}, "approval": {"rules": [rule], "keys": [key]}});
     let refused = api.post(ENVIRONMENTS, environment("lab", spec)).await;
     let refused = refused.refused(422, "Invalid", &["no key has this role"]);
