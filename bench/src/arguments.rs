@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PID", requires = "kubeconfig", value_delimiter = ',')]
     pid: Vec<u32>,
 
+    /// An earlier binary to compare creates with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) before: Option<PathBuf>,
+
     /// The etcd to compare with
     #[arg(long, value_name = "FILE", default_value = "etcd")]
     pub(crate) etcd: PathBuf,
@@ -43,7 +47,11 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// Server-side apply.
+    Apply,
     Creates,
+    /// CustomResourceDefinitions.
+    Crds,
     /// The same puts into etcd, in turn with the creates.
     Etcd,
     /// The dependents of a deleted owner.

@@ -5,7 +5,9 @@
 //! client. The clients run on the same machine and take their share of it. Data is kept below `TMPDIR`, which should
 //! be on a disk; the result shows what a durable write costs there, and how busy the machine was before it began.
 
+mod apply;
 mod arguments;
+mod definitions;
 mod etcd;
 mod garbage;
 mod latency;
@@ -59,6 +61,12 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Watch) {
         parts::watch(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Apply) {
+        apply::measure(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Crds) {
+        definitions::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Gc) {
         garbage::measure(&subject, arguments, &mut report).await?;

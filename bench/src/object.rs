@@ -33,6 +33,11 @@ pub(crate) fn config_map(name: &str) -> Bytes {
         .into()
 }
 
+/// The data of objects that stay the same.
+pub(crate) fn fixed_text() -> &'static str {
+    &TEXT[..SIZE]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

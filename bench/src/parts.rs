@@ -10,7 +10,7 @@ use crate::etcd::Etcd;
 use crate::latency::Latencies;
 use crate::load::{self, Load, Until};
 use crate::process;
-use crate::report::{Report, Row, Target};
+use crate::report::{Peer, Report, Row, Target};
 use crate::subject::{Api, Subject};
 use crate::watch::{self, Pace};
 
@@ -45,12 +45,17 @@ async fn start_time(server: &mut Server) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Durable creates, and etcd's puts in turn with them so that both meet the same machine.
+/// Durable creates, and in turn with them, so that all meet the same machine, etcd's puts and the creates of an earlier
+/// binary.
 pub(crate) async fn creates(subject: &Subject, arguments: &Arguments, report: &mut Report) -> Result<()> {
     for clients in CLIENTS {
         let api = if arguments.wants(Part::Creates) { Some(subject.start().await?) } else { None };
         let etcd = if arguments.wants(Part::Etcd) { Some(Etcd::start(&arguments.etcd).await?) } else { None };
-        let (mut creates, mut puts) = (Vec::new(), Vec::new());
+        let before = match &arguments.before {
+            Some(program) if api.is_some() => Some(Subject::Program(program.clone()).start().await?),
+            _ => None,
+        };
+        let (mut creates, mut puts, mut earlier) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=arguments.rounds() {
             // The first round warms up, and does not count. Names are never used twice.
             let until = Until::Elapsed(if round == 0 { arguments.duration() / 8 } else { arguments.duration() });
@@ -58,30 +63,44 @@ pub(crate) async fn creates(subject: &Subject, arguments: &Arguments, report: &m
             if let Some(etcd) = &etcd {
                 puts.push(load::run(etcd.putters(clients).await?, first, until).await?);
             }
+            if let Some(before) = &before {
+                earlier.push(load::run(before.creators(clients).await?, first, until).await?);
+            }
             if let Some(api) = &api {
                 creates.push(load::run(api.creators(clients).await?, first, until).await?);
             }
         }
-        if let Some(api) = api {
+        for api in [api, before].into_iter().flatten() {
             api.finish().await?;
         }
-        add_load(report, "create", clients, median(creates).as_ref(), median(puts).as_ref());
+        let (creates, puts, earlier) = (median(creates), median(puts), median(earlier));
+        add_load(report, "create", clients, creates.as_ref(), puts.as_ref().map(|puts| ("etcd", puts)));
+        if let (Some(creates), Some(earlier)) = (creates, earlier) {
+            let peer = Peer { name: "before", figure: earlier.per_second };
+            let row = Row::new(format!("create rate, {}", plural(clients)), "/s", creates.per_second).peer(Some(peer));
+            report.add(row.target(Target::RatioAtLeast(0.85)));
+        }
     }
     Ok(())
 }
 
 /// The round with the median throughput, of all but the first.
-fn median(mut rounds: Vec<Load>) -> Option<Load> {
+pub(crate) fn median(mut rounds: Vec<Load>) -> Option<Load> {
     let mut counted = rounds.drain(1.min(rounds.len())..).collect::<Vec<_>>();
     counted.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
     (!counted.is_empty()).then(|| counted.swap_remove(counted.len() / 2))
 }
 
-fn add_load(report: &mut Report, verb: &str, clients: usize, server: Option<&Load>, etcd: Option<&Load>) {
+pub(crate) fn add_load(
+    report: &mut Report,
+    verb: &str,
+    clients: usize,
+    server: Option<&Load>,
+    peer: Option<(&'static str, &Load)>,
+) {
     let row = |figure: &str, unit, value: &dyn Fn(&Load) -> f64| {
-        let plural = if clients == 1 { "" } else { "s" };
-        let label = format!("{verb} {figure}, {clients} client{plural}");
-        Row::new(label, unit, server.map(value)).etcd(etcd.map(value))
+        let peer = peer.map(|(name, load)| Peer { name, figure: value(load) });
+        Row::new(format!("{verb} {figure}, {}", plural(clients)), unit, server.map(value)).peer(peer)
     };
     let mut rate = row("rate", "/s", &|load| load.per_second);
     let mut p50 = row("p50", "ms", &|load| load.latencies.quantile_ms(0.5));
@@ -89,9 +108,14 @@ fn add_load(report: &mut Report, verb: &str, clients: usize, server: Option<&Loa
     match (verb, clients) {
         ("create", 1) => p50 = p50.target(Target::RatioAtMost(1.3)),
         ("create", 64) => rate = rate.target(Target::RatioAtLeast(1.0)),
+        ("apply that changes nothing", _) => p50 = p50.target(Target::RatioAtMost(2.0)),
         _ => {}
     }
     [rate, p50, p99].into_iter().for_each(|row| report.add(row));
+}
+
+fn plural(clients: usize) -> String {
+    if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") }
 }
 
 pub(crate) async fn watch(subject: &Subject, arguments: &Arguments, report: &mut Report) -> Result<()> {

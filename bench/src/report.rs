@@ -22,23 +22,30 @@ impl fmt::Display for Target {
     }
 }
 
-/// One figure of the server's, and etcd's beside it, where there are.
+/// What the server is compared with, measured in turn with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) figure: f64,
+}
+
+/// One figure of the server's, and a peer's beside it, where there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     what: String,
     unit: &'static str,
     server: Option<f64>,
-    etcd: Option<f64>,
+    peer: Option<Peer>,
     target: Option<Target>,
 }
 
 impl Row {
     pub(crate) fn new(what: impl Into<String>, unit: &'static str, server: impl Into<Option<f64>>) -> Self {
-        Self { what: what.into(), unit, server: server.into(), etcd: None, target: None }
+        Self { what: what.into(), unit, server: server.into(), peer: None, target: None }
     }
 
-    pub(crate) fn etcd(mut self, etcd: Option<f64>) -> Self {
-        self.etcd = etcd;
+    pub(crate) fn peer(mut self, peer: Option<Peer>) -> Self {
+        self.peer = peer;
         self
     }
 
@@ -47,9 +54,9 @@ impl Row {
         self
     }
 
-    /// The server's figure as a multiple of etcd's.
+    /// The server's figure as a multiple of its peer's.
     fn ratio(&self) -> Option<f64> {
-        Some(self.server? / self.etcd?)
+        Some(self.server? / self.peer?.figure)
     }
 
     fn met(&self) -> Option<bool> {
@@ -69,7 +76,7 @@ impl Row {
         [
             self.what.clone(),
             self.server.map(figure).unwrap_or_default(),
-            self.etcd.map(figure).unwrap_or_default(),
+            self.peer.map(|peer| format!("{} {}", figure(peer.figure), peer.name)).unwrap_or_default(),
             self.unit.to_owned(),
             self.ratio().map(|ratio| format!("{ratio:.2} ×")).unwrap_or_default(),
             verdict,
@@ -81,7 +88,7 @@ impl Row {
             "what": self.what,
             "unit": self.unit,
             "server": self.server,
-            "etcd": self.etcd,
+            "peer": self.peer.map(|peer| json!({"name": peer.name, "figure": peer.figure})),
             "ratio": self.ratio(),
             "target": self.target.map(|target| target.to_string()),
             "met": self.met(),
@@ -116,13 +123,13 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = vec![["", "server", "etcd", "", "ratio", "target"].map(str::to_owned)];
+        let mut lines = vec![["", "server", "peer", "", "ratio", "target"].map(str::to_owned)];
         lines.extend(self.rows.iter().map(Row::cells));
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; 6] = std::array::from_fn(width);
-        for [what, server, etcd, unit, ratio, target] in &lines {
+        for [what, server, peer, unit, ratio, target] in &lines {
             let [w0, w1, w2, w3, w4, _] = widths;
-            let line = format!("{what:w0$}  {server:>w1$}  {etcd:>w2$}  {unit:w3$}  {ratio:>w4$}  {target}");
+            let line = format!("{what:w0$}  {server:>w1$}  {peer:>w2$}  {unit:w3$}  {ratio:>w4$}  {target}");
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
@@ -136,14 +143,18 @@ mod tests {
     #[test]
     fn the_table_shows_ratios_and_verdicts() {
         let mut report = Report::default();
-        report.add(Row::new("creates", "/s", 12_000.0).etcd(Some(10_000.0)).target(Target::RatioAtLeast(1.0)));
+        report.add(
+            Row::new("creates", "/s", 12_000.0)
+                .peer(Some(Peer { name: "etcd", figure: 10_000.0 }))
+                .target(Target::RatioAtLeast(1.0)),
+        );
         report.add(Row::new("idle", "MB", 31.5).target(Target::AtMost(30.0)));
         report.add(Row::new("get p50", "ms", 0.0456));
         let expected = [
-            "         server   etcd       ratio  target",
-            "creates   12000  10000  /s  1.20 ×  ≥ 1 ×  met",
-            "idle       31.5         MB          ≤ 30  MISSED",
-            "get p50   0.046         ms",
+            "         server        peer      ratio  target",
+            "creates   12000  10000 etcd  /s  1.20 ×  ≥ 1 ×  met",
+            "idle       31.5              MB          ≤ 30  MISSED",
+            "get p50   0.046              ms",
         ];
         assert_eq!(report.to_string().lines().collect::<Vec<_>>(), expected);
     }

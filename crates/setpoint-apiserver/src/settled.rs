@@ -1,76 +1,58 @@
 //! Applies that changed nothing, remembered, so that the same again is known to change nothing without looking.
 //!
 //! Controllers apply the same configuration over and over. What an apply does follows from the object, the configuration,
-//! its manager and the schema; while all four are the same, so is the answer: nothing.
+//! its manager and the schema; while all four are the same, so is the answer: nothing. Only digests are kept:
+//! configurations may be Secrets.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use setpoint_store::Revision;
+use sha2::{Digest, Sha256};
 
 use crate::registry::Resource;
 
-/// How much is remembered, in bytes of configurations. What does not fit any more is forgotten with all the rest.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// How many applies are remembered, in about 4 MB. What does not fit any more is forgotten with all the rest.
+const MOST: usize = 32 * 1024;
 
 /// An apply, but for when it came.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    pub resource: Arc<Resource>,
-    pub key: Arc<str>,
-    pub manager: String,
-    /// "" for the object itself.
-    pub subresource: &'static str,
-    pub config: Bytes,
+    resource: Weak<Resource>,
+    digest: [u8; 32],
 }
 
-/// Which applies changed nothing, at which revision of their object.
-#[derive(Debug, Default)]
-pub struct Settled(Mutex<Memory>);
-
-#[derive(Debug, Default)]
-struct Memory {
-    /// By the object; the last of it alone, which is enough for one applier.
-    applies: HashMap<Arc<str>, (Attempt, Revision)>,
-    bytes: usize,
+impl Attempt {
+    /// The subresource is "" for the object itself.
+    pub fn new(resource: &Arc<Resource>, key: &str, manager: &str, subresource: &str, config: &[u8]) -> Attempt {
+        let mut hasher = Sha256::new();
+        for part in [key.as_bytes(), manager.as_bytes(), subresource.as_bytes(), config] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Attempt { resource: Arc::downgrade(resource), digest: hasher.finalize().into() }
+    }
 }
+
+/// Which applies changed nothing, at which revision of their object and by which schema.
+#[derive(Debug, Default)]
+pub struct Settled(Mutex<HashMap<[u8; 32], (Weak<Resource>, Revision)>>);
 
 impl Settled {
     /// Whether this very apply is known to change nothing at this revision.
     pub fn knows(&self, attempt: &Attempt, revision: Revision) -> bool {
-        let memory = self.0.lock();
-        memory.applies.get(&attempt.key).is_some_and(|(last, at)| *at == revision && last.is(attempt))
+        let known = self.0.lock();
+        known.get(&attempt.digest).is_some_and(|(by, at)| *at == revision && by.ptr_eq(&attempt.resource))
     }
 
     /// Takes note that an apply changed nothing at this revision.
-    pub fn learn(&self, attempt: Attempt, revision: Revision) {
-        let mut memory = self.0.lock();
-        if memory.bytes + attempt.size() > MAX_BYTES {
-            *memory = Memory::default();
+    pub fn learn(&self, attempt: &Attempt, revision: Revision) {
+        let mut known = self.0.lock();
+        if known.len() >= MOST {
+            known.clear();
         }
-        if attempt.size() > MAX_BYTES {
-            return;
-        }
-        memory.bytes += attempt.size();
-        if let Some((replaced, _)) = memory.applies.insert(attempt.key.clone(), (attempt, revision)) {
-            memory.bytes -= replaced.size();
-        }
-    }
-}
-
-impl Attempt {
-    fn is(&self, other: &Attempt) -> bool {
-        Arc::ptr_eq(&self.resource, &other.resource)
-            && self.manager == other.manager
-            && self.subresource == other.subresource
-            && self.config == other.config
-    }
-
-    /// About what it takes to remember it.
-    fn size(&self) -> usize {
-        256 + self.key.len() + self.manager.len() + self.config.len()
+        known.insert(attempt.digest, (attempt.resource.clone(), revision));
     }
 }
 
@@ -84,29 +66,30 @@ mod tests {
     fn only_the_very_same_is_known() {
         let registry = built_in::registry(&Schemas::built_in());
         let resource = registry.built_in("", "v1", "configmaps");
-        let attempt = Attempt {
-            resource,
-            key: "/core/configmaps/default/a".into(),
-            manager: "one".to_owned(),
-            subresource: "",
-            config: Bytes::from_static(b"{}"),
-        };
+        let attempt = Attempt::new(&resource, "/core/configmaps/default/a", "one", "", b"{}");
         let settled = Settled::default();
-        settled.learn(attempt.clone(), 7);
+        settled.learn(&attempt, 7);
         assert!(settled.knows(&attempt, 7));
         assert!(!settled.knows(&attempt, 8), "the object has changed");
+        let key = "/core/configmaps/default/a";
         let rows = [
-            ("another object", Attempt { key: "/core/configmaps/default/b".into(), ..attempt.clone() }),
-            ("another manager", Attempt { manager: "two".to_owned(), ..attempt.clone() }),
-            ("another part", Attempt { subresource: "status", ..attempt.clone() }),
-            ("another configuration", Attempt { config: Bytes::from_static(b"{ }"), ..attempt.clone() }),
-            ("another schema", Attempt { resource: registry.built_in("", "v1", "secrets"), ..attempt.clone() }),
+            ("another object", Attempt::new(&resource, "/core/configmaps/default/b", "one", "", b"{}")),
+            ("another manager", Attempt::new(&resource, key, "two", "", b"{}")),
+            ("another part", Attempt::new(&resource, key, "one", "status", b"{}")),
+            ("another configuration", Attempt::new(&resource, key, "one", "", b"{ }")),
+            ("another schema", Attempt::new(&registry.built_in("", "v1", "secrets"), key, "one", "", b"{}")),
+            ("the same letters, cut elsewhere", Attempt::new(&resource, key, "on", "e", b"{}")),
         ];
-        for (row, other) in rows {
-            assert!(!settled.knows(&other, 7), "{row}");
+        for (row, other) in &rows {
+            assert!(!settled.knows(other, 7), "{row}");
         }
-        let large = Attempt { config: vec![b' '; MAX_BYTES].into(), ..attempt.clone() };
-        settled.learn(large.clone(), 7);
-        assert!(!settled.knows(&large, 7) && !settled.knows(&attempt, 7), "there is an end to memory");
+        for (_, other) in &rows[..4] {
+            settled.learn(other, 7);
+        }
+        assert!(settled.knows(&attempt, 7), "others beside it are known too");
+        for number in 0..MOST {
+            settled.learn(&Attempt::new(&resource, key, "one", "", number.to_string().as_bytes()), 7);
+        }
+        assert!(!settled.knows(&attempt, 7), "there is an end to memory");
     }
 }

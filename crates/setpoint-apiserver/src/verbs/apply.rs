@@ -109,14 +109,9 @@ pub(super) async fn apply(
     let resource = call.resource.as_ref();
     let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
     let part = subresource.map_or(Part::Main, |subresource| subresource.part());
-    let attempt = Attempt {
-        resource: call.resource.clone(),
-        key: resource.key(call.namespace(), call.name()),
-        manager: options.manager.clone(),
-        subresource: record::subresource(part),
-        config: call.body.clone(),
-    };
-    if let Some(entry) = server.store.get(&attempt.key, At::Now).await?.value
+    let key = resource.key(call.namespace(), call.name());
+    let attempt = Attempt::new(&call.resource, &key, &options.manager, record::subresource(part), &call.body);
+    if let Some(entry) = server.store.get(&key, At::Now).await?.value
         && server.settled.knows(&attempt, entry.revision)
     {
         return Ok(renderer.object(StatusCode::OK, &Stored::from(&entry)));
@@ -140,7 +135,7 @@ pub(super) async fn apply(
         let Applied { object, managers } = config.apply(&live, stored.record(), &subject, &writer, options.force)?;
         let Some(mut managers) = managers else {
             if warnings.is_empty() {
-                server.settled.learn(attempt.clone(), stored.revision());
+                server.settled.learn(&attempt, stored.revision());
             }
             return Ok(Change::Nothing { warnings });
         };
