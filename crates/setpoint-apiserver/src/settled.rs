@@ -35,9 +35,12 @@ impl Attempt {
     }
 }
 
-/// Which applies changed nothing, at which revision of their object and by which schema.
+/// Which applies changed nothing.
 #[derive(Debug, Default)]
-pub struct Settled(Mutex<HashMap<[u8; 32], (Weak<Resource>, Revision)>>);
+pub struct Settled(Mutex<HashMap<[u8; 32], Finding>>);
+
+/// By which schema, and at which revision of its object, an apply changed nothing.
+type Finding = (Weak<Resource>, Revision);
 
 impl Settled {
     /// Whether this very apply is known to change nothing at this revision.

@@ -27,33 +27,26 @@ pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     }
 }
 
-pub(super) fn validate(
-    number: &Number,
-    kind: Kind,
-    checks: Option<&Checks>,
-    place: &Place<'_>,
-    findings: &mut Findings,
-) {
-    let format = checks.map(|checks| &*checks.number_format).unwrap_or_default();
+pub(super) fn validate(number: &Number, kind: Kind, checks: &Checks, place: &Place<'_>, findings: &mut Findings) {
+    let format = checks.number_format().unwrap_or_default();
     let path = place.path;
     if let Some(kind) = out_of_range(number, kind, format) {
         findings.whole(place, &format!("Checked value must be of type {kind} in {path}"));
     }
-    let Some(checks) = checks else { return };
-    if let Some(factor) = checks.multiple_of {
+    if let Some(factor) = checks.multiple_of() {
         multiple(number, factor, place, findings);
     }
-    if let Some(max) = checks.maximum {
-        let (ordering, shown) = compare(number, max);
-        if ordering.is_some_and(|ordering| ordering.is_gt() || checks.exclusive_maximum && ordering.is_eq()) {
-            let than = if checks.exclusive_maximum { "less than" } else { "less than or equal to" };
+    if let Some(max) = checks.maximum() {
+        let (ordering, shown) = compare(number, max.value);
+        if ordering.is_some_and(|ordering| ordering.is_gt() || max.exclusive && ordering.is_eq()) {
+            let than = if max.exclusive { "less than" } else { "less than or equal to" };
             findings.invalid(place, number, &format!("{path} in body should be {than} {shown}"));
         }
     }
-    if let Some(min) = checks.minimum {
-        let (ordering, shown) = compare(number, min);
-        if ordering.is_some_and(|ordering| ordering.is_lt() || checks.exclusive_minimum && ordering.is_eq()) {
-            let than = if checks.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+    if let Some(min) = checks.minimum() {
+        let (ordering, shown) = compare(number, min.value);
+        if ordering.is_some_and(|ordering| ordering.is_lt() || min.exclusive && ordering.is_eq()) {
+            let than = if min.exclusive { "greater than" } else { "greater than or equal to" };
             findings.invalid(place, number, &format!("{path} in body should be {than} {shown}"));
         }
     }

@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use compact_str::CompactString;
 use regex::Regex;
 use serde_json::Value;
 
@@ -24,13 +25,12 @@ pub struct Structure {
     pub atomic: bool,
     pub default: Option<Box<Value>>,
     /// In the order of their names.
-    properties: Box<[(Box<str>, Structure)]>,
+    properties: Box<[(CompactString, Structure)]>,
     /// The values of a map.
     pub values: Option<Box<Structure>>,
     pub items: Option<Box<Structure>>,
     pub list: ListKind,
-    /// What else must hold; most fields have only a type.
-    pub checks: Option<Box<Checks>>,
+    pub checks: Checks,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,30 +56,38 @@ pub enum ListKind {
     Map(Box<[Box<str>]>),
 }
 
-/// The limits of a value.
+/// What must hold of a value besides its type: only what its schema says, since most say little and there are many.
 #[derive(Debug, Default)]
-pub struct Checks {
-    pub format: Option<Format>,
-    /// The format's name, where it is one of numbers.
-    pub number_format: Box<str>,
-    pub minimum: Option<f64>,
-    pub exclusive_minimum: bool,
-    pub maximum: Option<f64>,
-    pub exclusive_maximum: bool,
-    pub multiple_of: Option<f64>,
-    pub min_length: Option<u64>,
-    pub max_length: Option<u64>,
-    pub pattern: Option<Pattern>,
-    pub min_items: Option<u64>,
-    pub max_items: Option<u64>,
-    pub min_properties: Option<u64>,
-    pub max_properties: Option<u64>,
-    pub required: Box<[Box<str>]>,
-    pub one_of_values: Box<[Value]>,
-    pub all_of: Box<[Structure]>,
-    pub any_of: Box<[Structure]>,
-    pub one_of: Box<[Structure]>,
-    pub not: Option<Box<Structure>>,
+pub struct Checks(Box<[Check]>);
+
+#[derive(Debug)]
+enum Check {
+    Format(Format),
+    NumberFormat(&'static str),
+    Minimum(Limit),
+    Maximum(Limit),
+    MultipleOf(f64),
+    MinLength(u64),
+    MaxLength(u64),
+    Pattern(Box<Pattern>),
+    MinItems(u64),
+    MaxItems(u64),
+    MinProperties(u64),
+    MaxProperties(u64),
+    Required(Box<[Box<str>]>),
+    OneOfValues(Box<[Value]>),
+    AllOf(Box<[Structure]>),
+    AnyOf(Box<[Structure]>),
+    OneOf(Box<[Structure]>),
+    Not(Box<Structure>),
+}
+
+/// The end of a range of numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    pub value: f64,
+    /// Whether the end itself is outside.
+    pub exclusive: bool,
 }
 
 /// A regular expression, compiled when it is first needed: it is much larger than its text.
@@ -124,7 +132,7 @@ impl Structure {
     pub fn compile(schema: &Value) -> Structure {
         let flag = |name: &str| schema[name].as_bool().unwrap_or(false);
         let child = |name: &str| schema.get(name).filter(|child| child.is_object());
-        let mut properties: Vec<(Box<str>, Structure)> = schema["properties"]
+        let mut properties: Vec<(CompactString, Structure)> = schema["properties"]
             .as_object()
             .into_iter()
             .flatten()
@@ -140,7 +148,6 @@ impl Structure {
             true => Kind::IntOrString,
             false => Kind::parse(schema["type"].as_str().unwrap_or_default()),
         };
-        let checks = Checks::compile(schema);
         Structure {
             kind,
             nullable: flag("nullable"),
@@ -152,17 +159,17 @@ impl Structure {
             values,
             items: child("items").map(|items| Box::new(Structure::compile(items))),
             list: ListKind::compile(schema),
-            checks: checks.is_some().then(|| Box::new(checks)),
+            checks: Checks::compile(schema),
         }
     }
 
     /// The fields that are specified, in the order of their names.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Structure)> {
-        self.properties.iter().map(|(name, property)| (&**name, property))
+        self.properties.iter().map(|(name, property)| (name.as_str(), property))
     }
 
     pub fn property(&self, name: &str) -> Option<&Structure> {
-        let position = self.properties.binary_search_by(|(property, _)| (**property).cmp(name)).ok()?;
+        let position = self.properties.binary_search_by(|(property, _)| property.as_str().cmp(name)).ok()?;
         Some(&self.properties[position].1)
     }
 
@@ -182,60 +189,86 @@ impl ListKind {
     }
 }
 
+/// The formats of numbers.
+const NUMBER_FORMATS: [&str; 4] = ["int32", "int64", "float", "double"];
+
 impl Checks {
     fn compile(schema: &Value) -> Checks {
-        let all = |name: &str| -> Box<[Structure]> {
-            schema[name].as_array().into_iter().flatten().map(Structure::compile).collect()
-        };
         let count = |name: &str| schema[name].as_u64();
+        let number = |name: &str| schema[name].as_f64();
+        let limit = |name: &str, exclusive: &str| {
+            number(name).map(|value| Limit { value, exclusive: schema[exclusive] == true })
+        };
+        let schemas = |name: &str| -> Option<Box<[Structure]>> {
+            let schemas = schema[name].as_array().filter(|schemas| !schemas.is_empty())?;
+            Some(schemas.iter().map(Structure::compile).collect())
+        };
         let format = schema["format"].as_str().unwrap_or_default();
         let pattern = schema["pattern"].as_str().filter(|pattern| !pattern.is_empty());
-        Checks {
-            format: Format::find(format),
-            number_format: if matches!(format, "int32" | "int64" | "float" | "double") { format } else { "" }.into(),
-            minimum: schema["minimum"].as_f64(),
-            exclusive_minimum: schema["exclusiveMinimum"] == true,
-            maximum: schema["maximum"].as_f64(),
-            exclusive_maximum: schema["exclusiveMaximum"] == true,
-            multiple_of: schema["multipleOf"].as_f64(),
-            min_length: count("minLength"),
-            max_length: count("maxLength"),
-            pattern: pattern.map(|text| Pattern { text: text.into(), compiled: OnceLock::new() }),
-            min_items: count("minItems"),
-            max_items: count("maxItems"),
-            min_properties: count("minProperties"),
-            max_properties: count("maxProperties"),
-            required: texts(&schema["required"]),
-            one_of_values: schema["enum"].as_array().map(|values| values.as_slice().into()).unwrap_or_default(),
-            all_of: all("allOf"),
-            any_of: all("anyOf"),
-            one_of: all("oneOf"),
-            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Structure::compile(not))),
-        }
+        let pattern = pattern.map(|text| Box::new(Pattern { text: text.into(), compiled: OnceLock::new() }));
+        let values = schema["enum"].as_array().filter(|values| !values.is_empty());
+        let not = schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Structure::compile(not)));
+        let checks = [
+            Format::find(format).map(Check::Format),
+            NUMBER_FORMATS.into_iter().find(|known| *known == format).map(Check::NumberFormat),
+            limit("minimum", "exclusiveMinimum").map(Check::Minimum),
+            limit("maximum", "exclusiveMaximum").map(Check::Maximum),
+            number("multipleOf").map(Check::MultipleOf),
+            count("minLength").map(Check::MinLength),
+            count("maxLength").map(Check::MaxLength),
+            pattern.map(Check::Pattern),
+            count("minItems").map(Check::MinItems),
+            count("maxItems").map(Check::MaxItems),
+            count("minProperties").map(Check::MinProperties),
+            count("maxProperties").map(Check::MaxProperties),
+            Some(texts(&schema["required"])).filter(|names| !names.is_empty()).map(Check::Required),
+            values.map(|values| Check::OneOfValues(values.as_slice().into())),
+            schemas("allOf").map(Check::AllOf),
+            schemas("anyOf").map(Check::AnyOf),
+            schemas("oneOf").map(Check::OneOf),
+            not.map(Check::Not),
+        ];
+        Checks(checks.into_iter().flatten().collect())
     }
 
-    /// Whether it limits anything.
-    fn is_some(&self) -> bool {
-        let limits = [self.minimum, self.maximum, self.multiple_of];
-        let counts = [
-            self.min_length,
-            self.max_length,
-            self.min_items,
-            self.max_items,
-            self.min_properties,
-            self.max_properties,
-        ];
-        let alternatives = [&self.all_of, &self.any_of, &self.one_of];
-        limits.iter().any(Option::is_some)
-            || counts.iter().any(Option::is_some)
-            || alternatives.iter().any(|alternatives| !alternatives.is_empty())
-            || self.not.is_some()
-            || self.format.is_some()
-            || self.pattern.is_some()
-            || !self.number_format.is_empty()
-            || !self.required.is_empty()
-            || !self.one_of_values.is_empty()
+    fn find<'c, T>(&'c self, wanted: impl Fn(&'c Check) -> Option<T>) -> Option<T> {
+        self.0.iter().find_map(wanted)
     }
+}
+
+/// Readers of single checks: the value if there is such a check.
+macro_rules! readers {
+    ($($name:ident: $check:ident($value:ident) -> $type:ty = $read:expr;)*) => {
+        impl Checks {
+            $(pub fn $name(&self) -> Option<$type> {
+                self.find(|check| match check {
+                    Check::$check($value) => Some($read),
+                    _ => None,
+                })
+            })*
+        }
+    };
+}
+
+readers! {
+    format: Format(format) -> Format = *format;
+    number_format: NumberFormat(name) -> &'static str = *name;
+    minimum: Minimum(limit) -> Limit = *limit;
+    maximum: Maximum(limit) -> Limit = *limit;
+    multiple_of: MultipleOf(factor) -> f64 = *factor;
+    min_length: MinLength(length) -> u64 = *length;
+    max_length: MaxLength(length) -> u64 = *length;
+    pattern: Pattern(pattern) -> &Pattern = &**pattern;
+    min_items: MinItems(count) -> u64 = *count;
+    max_items: MaxItems(count) -> u64 = *count;
+    min_properties: MinProperties(count) -> u64 = *count;
+    max_properties: MaxProperties(count) -> u64 = *count;
+    required: Required(names) -> &[Box<str>] = &**names;
+    one_of_values: OneOfValues(values) -> &[Value] = &**values;
+    all_of: AllOf(schemas) -> &[Structure] = &**schemas;
+    any_of: AnyOf(schemas) -> &[Structure] = &**schemas;
+    one_of: OneOf(schemas) -> &[Structure] = &**schemas;
+    not: Not(schema) -> &Structure = &**schema;
 }
 
 fn texts(list: &Value) -> Box<[Box<str>]> {

@@ -2,7 +2,7 @@
 //!
 //! An update is not refused for what was wrong before: a value that did not change is not looked at again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -78,16 +78,14 @@ impl Findings {
         if old.is_some_and(|old| old == value) {
             return;
         }
-        let checks = schema.checks.as_deref();
+        let checks = &schema.checks;
         self.looked_at += 1;
         self.kind(value, schema, place);
         if value.is_null() {
             self.one_of_values(value, checks, place);
             return;
         }
-        if let Some(checks) = checks {
-            self.alternatives(value, old, checks, place);
-        }
+        self.alternatives(value, old, checks, place);
         match value {
             Value::String(text) => self.text(text, checks, place),
             Value::Number(number) => {
@@ -106,7 +104,7 @@ impl Findings {
     fn kind(&mut self, value: &Value, schema: &Structure, place: &Place<'_>) {
         let found = kind_name(value);
         // A format stands for the type of a text.
-        let by_format = value.is_string() && schema.checks.as_ref().is_some_and(|checks| checks.format.is_some());
+        let by_format = value.is_string() && schema.checks.format().is_some();
         let fits = match schema.kind {
             Kind::Any => true,
             _ if value.is_null() => schema.nullable,
@@ -121,19 +119,18 @@ impl Findings {
         }
     }
 
-    fn text(&mut self, text: &str, checks: Option<&Checks>, place: &Place<'_>) {
+    fn text(&mut self, text: &str, checks: &Checks, place: &Place<'_>) {
         self.looked_at += 1;
-        let Some(checks) = checks else { return };
         let length = text.chars().count() as u64;
-        if let Some(max) = checks.max_length.filter(|max| length > *max) {
+        if let Some(max) = checks.max_length().filter(|max| length > *max) {
             let max = usize::try_from(max).unwrap_or(usize::MAX);
             self.errors.too_long(&Path::of(&place.shown()), max);
-        } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
+        } else if let Some(min) = checks.min_length().filter(|min| length < *min) {
             self.invalid(place, text, &format!("{} in body should be at least {min} chars long", place.path));
-        } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        } else if let Some(pattern) = checks.pattern().filter(|pattern| !pattern.matches(text)) {
             self.invalid(place, text, &format!("{} in body should match '{}'", place.path, pattern.text));
         }
-        if let Some(format) = checks.format {
+        if let Some(format) = checks.format() {
             self.looked_at += 1;
             if !format.matches(text) {
                 let detail = format!("{} in body must be of type {}: {text:?}", place.path, format.name());
@@ -145,30 +142,28 @@ impl Findings {
     fn list(&mut self, items: &[Value], old: Option<&Value>, schema: &Structure, place: &Place<'_>) {
         self.looked_at += 1;
         if let Some(element) = &schema.items {
+            let replaced = Replaced::of(old, &schema.list);
             for (index, item) in items.iter().enumerate() {
-                let old = old.and_then(|old| counterpart(item, old, &schema.list));
-                self.value(item, old, element, &place.index(index));
+                self.value(item, replaced.by(item), element, &place.index(index));
             }
         }
-        let Some(checks) = schema.checks.as_deref() else { return };
-        let count = items.len() as u64;
-        if let Some(min) = checks.min_items.filter(|min| count < *min) {
+        let (checks, count) = (&schema.checks, items.len() as u64);
+        if let Some(min) = checks.min_items().filter(|min| count < *min) {
             self.invalid(place, count, &format!("{} in body should have at least {min} items", place.path));
         }
-        if let Some(max) = checks.max_items.filter(|max| count > *max) {
+        if let Some(max) = checks.max_items().filter(|max| count > *max) {
             self.too_many(place, items.len(), max);
         }
     }
 
     fn object(&mut self, fields: &Map<String, Value>, old: Option<&Value>, schema: &Structure, place: &Place<'_>) {
         self.looked_at += 1;
-        let checks = schema.checks.as_deref();
-        let count = fields.len() as u64;
-        if let Some(min) = checks.and_then(|checks| checks.min_properties).filter(|min| count < *min) {
+        let (checks, count) = (&schema.checks, fields.len() as u64);
+        if let Some(min) = checks.min_properties().filter(|min| count < *min) {
             self.invalid(place, count, &format!("{} in body should have at least {min} properties", place.path));
             return;
         }
-        if let Some(max) = checks.and_then(|checks| checks.max_properties).filter(|max| count > *max) {
+        if let Some(max) = checks.max_properties().filter(|max| count > *max) {
             self.too_many(place, fields.len(), max);
             return;
         }
@@ -177,17 +172,14 @@ impl Findings {
                 self.value(field, old.and_then(|old| old.get(name)), below, &place.field(name));
             }
         }
-        for name in checks.into_iter().flat_map(|checks| &checks.required).filter(|name| !fields.contains_key(&***name))
-        {
+        for name in checks.required().into_iter().flatten().filter(|name| !fields.contains_key(&***name)) {
             self.errors.required(&Path::of(&place.field(name).shown()), "");
         }
     }
 
-    fn one_of_values(&mut self, value: &Value, checks: Option<&Checks>, place: &Place<'_>) {
+    fn one_of_values(&mut self, value: &Value, checks: &Checks, place: &Place<'_>) {
         self.looked_at += 1;
-        let Some(allowed) = checks.map(|checks| &checks.one_of_values).filter(|allowed| !allowed.is_empty()) else {
-            return;
-        };
+        let Some(allowed) = checks.one_of_values() else { return };
         if allowed.iter().any(|allowed| number::is_same(allowed, value)) {
             return;
         }
@@ -204,15 +196,15 @@ impl Findings {
             findings
         };
         let path = place.path;
-        if !checks.any_of.is_empty() {
-            let found: Vec<Findings> = checks.any_of.iter().map(run).collect();
+        if let Some(schemas) = checks.any_of() {
+            let found: Vec<Findings> = schemas.iter().map(run).collect();
             if !found.iter().any(Findings::is_good) {
                 self.whole(place, &format!("\"{path}\" must validate at least one schema (anyOf)"));
                 self.merge(best(found));
             }
         }
-        if !checks.one_of.is_empty() {
-            let found: Vec<Findings> = checks.one_of.iter().map(run).collect();
+        if let Some(schemas) = checks.one_of() {
+            let found: Vec<Findings> = schemas.iter().map(run).collect();
             let good = found.iter().filter(|found| found.is_good()).count();
             if good != 1 {
                 let how_many =
@@ -223,8 +215,8 @@ impl Findings {
                 self.merge(best(found));
             }
         }
-        if !checks.all_of.is_empty() {
-            let found: Vec<Findings> = checks.all_of.iter().map(run).collect();
+        if let Some(schemas) = checks.all_of() {
+            let found: Vec<Findings> = schemas.iter().map(run).collect();
             let good = found.iter().filter(|found| found.is_good()).count();
             let all = found.len();
             found.into_iter().for_each(|found| self.merge(Some(found)));
@@ -233,7 +225,7 @@ impl Findings {
                 self.whole(place, &format!("\"{path}\" must validate all the schemas (allOf){none}"));
             }
         }
-        if let Some(not) = &checks.not
+        if let Some(not) = checks.not()
             && run(not).is_good()
         {
             self.whole(place, &format!("\"{path}\" must not validate the schema (not)"));
@@ -277,11 +269,27 @@ fn best(found: Vec<Findings>) -> Option<Findings> {
     found.into_iter().rev().max_by_key(|found| found.looked_at)
 }
 
-/// The element that an element of a keyed list replaces.
-fn counterpart<'v>(item: &Value, old: &'v Value, list: &ListKind) -> Option<&'v Value> {
-    let ListKind::Map(keys) = list else { return None };
-    let same = |old: &&Value| keys.iter().all(|key| item.get(&**key) == old.get(&**key));
-    old.as_array()?.iter().find(same)
+/// The elements of a keyed list that others replace, by their keys.
+#[derive(Default)]
+struct Replaced<'v> {
+    keys: &'v [Box<str>],
+    elements: HashMap<String, &'v Value>,
+}
+
+impl<'v> Replaced<'v> {
+    fn of(old: Option<&'v Value>, list: &'v ListKind) -> Replaced<'v> {
+        let (Some(Value::Array(old)), ListKind::Map(keys)) = (old, list) else { return Replaced::default() };
+        // Of several with the same keys, the first counts.
+        let elements = old.iter().rev().map(|element| (key_of(element, keys).to_string(), element)).collect();
+        Replaced { keys, elements }
+    }
+
+    fn by(&self, element: &Value) -> Option<&'v Value> {
+        if self.elements.is_empty() {
+            return None;
+        }
+        self.elements.get(&key_of(element, self.keys).to_string()).copied()
+    }
 }
 
 fn kind_name(value: &Value) -> &'static str {

@@ -16,6 +16,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
 use serde_json::{Map, Value, json};
 
 use crate::schema_facts::Patch;
@@ -83,7 +84,7 @@ pub(crate) enum Emission {
 /// One field of an object.
 #[derive(Debug, Clone)]
 pub struct Field {
-    pub name: Box<str>,
+    pub name: CompactString,
     pub shape: Shape,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
@@ -107,7 +108,7 @@ pub struct Definition {
 
 impl Definition {
     fn position(&self, name: &str) -> Option<usize> {
-        self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()
+        self.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()
     }
 }
 
