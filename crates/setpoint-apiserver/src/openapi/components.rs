@@ -17,6 +17,26 @@ const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
+/// Types whose values need not be objects.
+const ANY_VALUE: [&str; 4] = [
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+];
+
+/// Types that refer to something by name and may leave it out, which k8s-openapi's cannot.
+const NAME_IS_OPTIONAL: [&str; 8] = [
+    "core.v1.ConfigMapEnvSource",
+    "core.v1.ConfigMapKeySelector",
+    "core.v1.ConfigMapProjection",
+    "core.v1.ConfigMapVolumeSource",
+    "core.v1.LocalObjectReference",
+    "core.v1.SecretEnvSource",
+    "core.v1.SecretKeySelector",
+    "core.v1.SecretProjection",
+];
+
 /// `x-kubernetes-selectable-fields`, which a list has from its kind.
 pub(super) const SELECTABLE: &str = "x-kubernetes-selectable-fields";
 
@@ -131,13 +151,14 @@ fn finish(name: &str, schema: &mut Value, wanted: &mut Vec<String>) {
                 "oneOf": [{"type": "integer"}, {"type": "string"}],
             });
         }
+        _ if ANY_VALUE.contains(&name) => *schema = json!({"description": schema["description"]}),
         _ => {}
     }
     let type_name = schema_facts::short_name(name);
     if schema_facts::is_atomic_type(type_name) {
         schema["x-kubernetes-map-type"] = json!("atomic");
     }
-    drop_required_metadata(schema);
+    relax_required(type_name, schema);
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (field, property) in properties {
         add_facts(type_name, field, property);
@@ -145,13 +166,15 @@ fn finish(name: &str, schema: &mut Value, wanted: &mut Vec<String>) {
     }
 }
 
-/// k8s-openapi's types cannot be without metadata; objects on the wire can.
-fn drop_required_metadata(schema: &mut Value) {
-    if schema["properties"].get("kind").is_none() {
-        return;
-    }
+/// k8s-openapi requires what its types cannot be without, such as the metadata of every object. On the wire it is not.
+fn relax_required(type_name: &str, schema: &mut Value) {
+    let is_object = schema["properties"].get("kind").is_some();
     let Some(Value::Array(required)) = schema.get_mut("required") else { return };
-    required.retain(|field| field != "metadata");
+    required.retain(|field| match field.as_str() {
+        Some("metadata") => !is_object,
+        Some("name") => !NAME_IS_OPTIONAL.contains(&type_name),
+        _ => true,
+    });
     if required.is_empty() {
         schema.as_object_mut().map(|schema| schema.remove("required"));
     }

@@ -314,3 +314,39 @@ fn version_2_leaves_out_what_its_clients_misread() {
     assert_eq!((&widget["type"], widget.get("properties")), (&json!("object"), None));
     assert_eq!(widget["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
 }
+
+#[test]
+fn what_may_be_left_out_is_not_required() {
+    let document = core();
+    let schemas = &document["components"]["schemas"];
+    let rows = [
+        ("an object's metadata", "io.k8s.api.core.v1.Pod", Value::Null),
+        ("what a reference leads to", "io.k8s.api.core.v1.LocalObjectReference", Value::Null),
+        ("a key's ConfigMap, but not the key", "io.k8s.api.core.v1.ConfigMapKeySelector", json!(["key"])),
+        ("but not a container's name", "io.k8s.api.core.v1.Container", json!(["name"])),
+    ];
+    for (row, name, required) in rows {
+        assert_eq!(schemas[name]["required"], required, "{row}");
+    }
+}
+
+#[test]
+fn a_default_in_a_definition_may_be_anything() {
+    let definitions = Resource {
+        kind: built_in("apiextensions.k8s.io", "CustomResourceDefinition"),
+        list_kind: "CustomResourceDefinitionList",
+        plural: "customresourcedefinitions",
+        ..NODES
+    };
+    let document = document(&[definitions]);
+    for name in ["JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"] {
+        let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}");
+        let members: Vec<&String> = document["components"]["schemas"][&name]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(member, _)| member)
+            .collect();
+        assert_eq!(members, ["description"], "{name}");
+    }
+}
