@@ -107,22 +107,29 @@ impl Session {
 async fn every_kind_is_explained() -> Result<()> {
     let session = Session::new(Kubectl::newest()?).await?;
     ensure!(session.apply(WIDGETS, &[])?.0);
-    let served = session.output(&["api-resources", "-o", "name"])?;
-    let resources: Vec<&str> = served.lines().collect();
-    assert!(resources.len() > 15 && resources.contains(&"widgets.example.com"), "{served}");
+    let served = session.output(&["api-resources", "--no-headers"])?;
+    let resources: Vec<(&str, &str)> = served.lines().filter_map(name_and_version).collect();
+    assert!(resources.len() > 15 && resources.contains(&("widgets", "example.com/v1")), "{served}");
     let mut forms: Vec<&[&str]> = vec![&[]];
     if session.kubectl.version >= EXPLAINS_BY_V3 {
         forms.push(&["--output=plaintext-openapiv2"]);
     }
-    for resource in resources {
+    for (resource, version) in resources {
+        let version = format!("--api-version={version}");
         for form in &forms {
-            let said = session.output(&[&["explain", resource, "--recursive"], *form].concat())?;
+            let said = session.output(&[&["explain", resource, &version, "--recursive"], *form].concat())?;
             for field in ["apiVersion", "kind", "metadata", "ownerReferences", "resourceVersion"] {
-                assert!(said.contains(&format!("{field}\t<")), "{resource} {form:?}: no {field} in\n{said}");
+                assert!(said.contains(&format!("{field}\t<")), "{resource} {version} {form:?}: no {field} in\n{said}");
             }
         }
     }
     Ok(())
+}
+
+/// Of a line of `kubectl api-resources`, whose second column may be empty.
+fn name_and_version(line: &str) -> Option<(&str, &str)> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    Some((columns.first()?, columns.get(columns.len().checked_sub(3)?)?))
 }
 
 #[tokio::test]
@@ -191,9 +198,9 @@ async fn kubectl_refuses_or_tells_unknown_fields_as_asked() -> Result<()> {
     }
     let session = Session::new(kubectl).await?;
     ensure!(session.apply(WIDGETS, &[])?.0);
-    let settings = "{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, dataa: {a: b}}";
-    let widget =
-        "{apiVersion: example.com/v1, kind: Widget, metadata: {name: odd}, spec: {size: 1, nope: 2}, other: 1}";
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd}\ndataa: {a: b}\n";
+    let widget = WIDGET.replace("name: one", "name: odd").replace("size: 3", "size: 1, nope: 2") + "other: 1\n";
+    let widget = widget.as_str();
     let strict = "cannot be handled as a";
     let rows = [
         ("strict", settings, false, vec![strict, r#"ConfigMap: strict decoding error: unknown field "dataa""#]),
