@@ -18,7 +18,7 @@ pub const KUBERNETES_MINOR: &str = "36";
 /// `/`: the paths there are.
 pub fn index(registry: &Registry) -> Response {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
             .map(str::to_owned)
             .into();
     for (group, versions) in registry.groups() {

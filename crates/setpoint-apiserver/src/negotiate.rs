@@ -56,6 +56,15 @@ impl<'a> Media<'a> {
         self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
+    /// Whether the range has this media type in it.
+    fn covers(&self, media_type: &str) -> bool {
+        match self.range.strip_suffix('*') {
+            Some("*/") => true,
+            Some(prefix) => prefix.ends_with('/') && media_type.starts_with(prefix),
+            None => self.range == media_type,
+        }
+    }
+
     fn encoding(&self) -> Option<Encoding> {
         match self.range {
             "application/json" | "*/*" | "application/*" => Some(Encoding::Json),
@@ -90,6 +99,14 @@ pub fn form(headers: &HeaderMap) -> Result<Form> {
         return Ok(Form { encoding, shape });
     }
     Err(if known_type { Failure::unknown_transform() } else { Failure::not_acceptable() })
+}
+
+/// What the client wants most of what is offered by media type; the first of several that it wants the same.
+pub fn choose<T: Copy>(headers: &HeaderMap, offered: &[(&str, T)]) -> Option<T> {
+    let accept = accepted(headers);
+    let mut wanted: Vec<Media<'_>> = accept.split(',').map(Media::parse).collect();
+    wanted.sort_by(|a, b| b.quality().total_cmp(&a.quality()));
+    wanted.iter().find_map(|media| offered.iter().find(|(name, _)| media.covers(name)).map(|(_, choice)| *choice))
 }
 
 /// Whether the client asks for the aggregated form of discovery, and its exact media type if so.
@@ -131,6 +148,26 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_is_what_is_wanted_most() {
+        let offered = [("application/json", 1), ("application/a@b", 2)];
+        let rows = [
+            ("nothing said", "", Some(1)),
+            ("anything", "*/*", Some(1)),
+            ("any of a type", "application/*", Some(1)),
+            ("any of another type", "text/*", None),
+            ("one", "application/a@b", Some(2)),
+            ("the first of two", "application/a@b, application/json", Some(2)),
+            ("the one wanted most", "application/a@b;q=0.5, application/json", Some(1)),
+            ("none that is offered", "text/html", None),
+            ("half a range", "*", None),
+        ];
+        for (row, accept, expected) in rows {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().expect("a header"))]);
+            assert_eq!(choose(&headers, &offered), expected, "{row}");
+        }
+    }
 
     #[test]
     fn the_first_known_form_wins() {

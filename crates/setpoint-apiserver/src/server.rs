@@ -287,8 +287,8 @@ impl Shared {
             Target::Groups => Ok(discovery::groups(&registry, &parts.headers)),
             Target::Group { group } => discovery::group(&registry, &group),
             Target::GroupVersion { group, version } => discovery::resources(&registry, &group, &version),
-            Target::OldOpenApi => Ok(openapi::answer_v2(&parts.headers)),
-            Target::OpenApi { document: None } => openapi::answer_index(self).await,
+            Target::OldOpenApi => openapi::answer_v2(self, &parts.headers).await,
+            Target::OpenApi { document: None } => openapi::answer_index(self, &parts.headers).await,
             Target::OpenApi { document: Some(document) } => {
                 openapi::answer_document(self, &document, &parts.headers, query).await
             }

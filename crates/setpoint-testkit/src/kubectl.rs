@@ -1,4 +1,4 @@
-//! The newest kubectl on this machine.
+//! The kubectls on this machine.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -9,6 +9,8 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+
+const NONE: &str = "no kubectl on PATH; ./test installs one";
 
 /// A kubectl binary and its version.
 #[derive(Debug, Clone)]
@@ -31,17 +33,24 @@ impl fmt::Display for Version {
 }
 
 impl Kubectl {
-    /// The one that `SETPOINT_KUBECTL` names, or else the newest of all `kubectl` and `kubectl.*` in the folders of
-    /// PATH and beside what a link there points to.
+    /// The newest of all.
     pub fn newest() -> Result<Self> {
+        Self::all()?.into_iter().max_by_key(|kubectl| kubectl.version).context(NONE)
+    }
+
+    /// The oldest of all, which asks a server for what newer ones no longer do.
+    pub fn oldest() -> Result<Self> {
+        Self::all()?.into_iter().min_by_key(|kubectl| kubectl.version).context(NONE)
+    }
+
+    /// The one that `SETPOINT_KUBECTL` names, or else all `kubectl` and `kubectl.*` in the folders of PATH and beside what
+    /// a link there points to.
+    fn all() -> Result<Vec<Self>> {
         if let Some(program) = env::var_os("SETPOINT_KUBECTL").map(PathBuf::from) {
-            return Ok(Self { version: version(&program)?, program });
+            return Ok(vec![Self { version: version(&program)?, program }]);
         }
-        candidates()
-            .into_iter()
-            .filter_map(|program| Some(Self { version: version(&program).ok()?, program }))
-            .max_by_key(|kubectl| kubectl.version)
-            .context("no kubectl on PATH; ./test installs one")
+        let usable = |program: PathBuf| Some(Self { version: version(&program).ok()?, program });
+        Ok(candidates().into_iter().filter_map(usable).collect())
     }
 
     /// A command that speaks to the server of this kubeconfig and keeps its caches in `home`.

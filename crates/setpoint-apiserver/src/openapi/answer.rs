@@ -1,160 +1,159 @@
 //! Serving the documents: an index with a hash in each address, so that clients fetch a document once and keep it.
-//!
-//! Documents are made when somebody first asks, off the threads that serve requests, and kept: most servers are never
-//! asked, and a client that is explained one kind asks for many.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, StatusCode};
+use jiff::fmt::rfc2822::DateTimePrinter;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::sync::{Mutex, OnceCell};
 
-use super::{GroupVersionKind, Resource, Subresource, custom};
+use super::documents::Document;
+use super::messages::v3;
+use super::swagger::Encoding;
+use super::{address, hash, index};
 use crate::failure::{Failure, Result};
+use crate::negotiate;
 use crate::query::Query;
-use crate::registry::{self, Registry};
 use crate::response::{self, Response};
 use crate::server::Shared;
 
-/// The documents of a server, by the path below `/openapi/v3/`. Those of custom resources change with their definitions:
-/// only their hashes are kept, for as long as what is served stays as it is.
-#[derive(Debug, Default)]
-pub struct Documents {
-    built_in: OnceCell<BTreeMap<String, Document>>,
-    custom: Mutex<Option<(Arc<Registry>, Hashes)>>,
+const JSON: &str = "application/json";
+
+/// The media types of a version of OpenAPI. Clients ask for protobuf with an `@` in its name, which no media type may
+/// have, and are answered without it.
+struct MediaTypes {
+    protobuf: &'static str,
+    asked_as: &'static str,
 }
 
-type Hashes = Arc<BTreeMap<String, String>>;
+const V2: MediaTypes = MediaTypes {
+    protobuf: "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    asked_as: "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+};
+const V3: MediaTypes = MediaTypes {
+    protobuf: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    asked_as: "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+};
 
-#[derive(Debug)]
-struct Document {
-    hash: String,
-    body: Bytes,
-}
-
-impl Documents {
-    async fn built_in(&self, server: &Arc<Shared>) -> Result<&BTreeMap<String, Document>> {
-        let make = || {
-            let server = server.clone();
-            tokio::task::spawn_blocking(move || documents(&server.registry()))
-        };
-        self.built_in.get_or_try_init(make).await.map_err(Failure::internal)
+impl MediaTypes {
+    /// What the client wants most.
+    fn wanted(&self, headers: &HeaderMap) -> Option<Encoding> {
+        let offered =
+            [(JSON, Encoding::Json), (self.asked_as, Encoding::Protobuf), (self.protobuf, Encoding::Protobuf)];
+        negotiate::choose(headers, &offered)
     }
 
-    async fn custom(&self, server: &Arc<Shared>) -> Result<Hashes> {
-        let registry = server.registry();
-        let mut kept = self.custom.lock().await;
-        if let Some((_, hashes)) = kept.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &registry)) {
-            return Ok(hashes.clone());
+    fn of(&self, encoding: Encoding) -> &'static str {
+        match encoding {
+            Encoding::Json => JSON,
+            Encoding::Protobuf => self.protobuf,
         }
-        let definitions = custom::definitions(server, "").await?;
-        let made_of = registry.clone();
-        let make = move || -> BTreeMap<String, String> {
-            let versions = versions(&made_of).filter(|(group, _)| made_of.is_custom_group(group));
-            let hash = |(group, version): (&str, &str)| {
-                let body = custom_document(&made_of, &definitions, group, version);
-                (super::root_path(group, version)[1..].to_owned(), super::hash(&body))
-            };
-            versions.map(hash).collect()
-        };
-        let hashes = Arc::new(tokio::task::spawn_blocking(make).await.map_err(Failure::internal)?);
-        *kept = Some((registry, hashes.clone()));
-        Ok(hashes)
     }
 }
 
-fn versions(registry: &Registry) -> impl Iterator<Item = (&str, &str)> {
-    registry.groups().flat_map(|(group, versions)| versions.map(move |version| (group, version)))
-}
-
-fn custom_document(registry: &Registry, definitions: &[Value], group: &str, version: &str) -> Bytes {
-    document_of(registry, group, version, |resources| {
-        super::document_with(custom::schemas(definitions, group, version), group, version, resources)
-    })
-}
-
-fn documents(registry: &Registry) -> BTreeMap<String, Document> {
-    versions(registry)
-        .filter(|(group, _)| !registry.is_custom_group(group))
-        .map(|(group, version)| {
-            let body = document_of(registry, group, version, |resources| super::document(group, version, resources));
-            (super::root_path(group, version)[1..].to_owned(), Document { hash: super::hash(&body), body })
-        })
-        .collect()
+/// `/openapi/v2`
+pub async fn answer_v2(server: &Arc<Shared>, headers: &HeaderMap) -> Result<Response> {
+    let Some(encoding) = V2.wanted(headers) else { return Ok(not_acceptable()) };
+    let document = server.documents.whole(server, encoding).await?;
+    Ok(answer(headers, V2.of(encoding), &document.hash, || compressed(headers, &document)))
 }
 
 /// `/openapi/v3`
-pub async fn answer_index(server: &Arc<Shared>) -> Result<Response> {
-    let built_in = server.documents.built_in(server).await?;
-    let custom = server.documents.custom(server).await?;
-    let built_in = built_in.iter().map(|(path, document)| (path.as_str(), document.hash.as_str()));
-    let custom = custom.iter().map(|(path, hash)| (path.as_str(), hash.as_str()));
-    let index = super::index(built_in.chain(custom));
-    Ok(response::bytes(StatusCode::OK, "application/json", index))
+pub async fn answer_index(server: &Arc<Shared>, headers: &HeaderMap) -> Result<Response> {
+    let hashes = server.documents.hashes(server).await?;
+    let index = index(hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str()))).to_string();
+    Ok(answer(headers, JSON, &hash(index.as_bytes()), || plain(index.clone())))
 }
 
 /// `/openapi/v3/api/v1` or `/openapi/v3/apis/<group>/<version>`
 pub async fn answer_document(server: &Arc<Shared>, path: &str, headers: &HeaderMap, query: &Query) -> Result<Response> {
-    let built_in = server.documents.built_in(server).await?;
-    let (hash, body) = match built_in.get(path) {
-        Some(Document { hash, body }) => (hash.clone(), body.clone()),
-        None => custom_answer(server, path).await?,
-    };
-    let etag = format!("\"{hash}\"");
-    let known = headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes());
-    let mut response = if known {
-        let mut response = response::bytes(StatusCode::NOT_MODIFIED, "application/json", Bytes::new());
-        response.headers_mut().remove(CONTENT_TYPE);
-        response
-    } else {
-        response::bytes(StatusCode::OK, "application/json", body)
-    };
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        response.headers_mut().insert(ETAG, etag);
+    let Some(encoding) = V3.wanted(headers) else { return Ok(not_acceptable()) };
+    let document = server.documents.version(server, path).await?.ok_or_else(Failure::page_not_found)?;
+    let asked = query.get("hash").filter(|hash| !hash.is_empty());
+    if asked.is_some_and(|hash| hash != document.hash) {
+        return Ok(moved(&address(path, &document.hash)));
     }
-    if query.get("hash") == Some(hash.as_str()) {
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+    let mut response = answer(headers, V3.of(encoding), &document.hash, || match encoding {
+        Encoding::Json => compressed(headers, &document),
+        Encoding::Protobuf => plain(protobuf(&document)),
+    });
+    if asked.is_some() {
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        if let Some(expires) = a_year_from(Timestamp::now()) {
+            response.headers_mut().insert(EXPIRES, expires);
+        }
     }
     Ok(response)
 }
 
-/// The document of a version of a group of custom resources, and its hash.
-async fn custom_answer(server: &Arc<Shared>, path: &str) -> Result<(String, Bytes)> {
-    let registry = server.registry();
-    let found = versions(&registry).find(|(group, version)| super::root_path(group, version)[1..] == *path);
-    let (group, version) = found.ok_or_else(Failure::page_not_found)?;
-    let definitions = custom::definitions(server, group).await?;
-    let body = custom_document(&registry, &definitions, group, version);
-    Ok((super::hash(&body), body))
-}
-
-/// The document of one version of a group, made of the resources served.
-fn document_of(registry: &Registry, group: &str, version: &str, make: impl FnOnce(&[Resource<'_>]) -> Bytes) -> Bytes {
-    let served: Vec<&registry::Resource> =
-        registry.version(group, version).into_iter().flatten().map(AsRef::as_ref).collect();
-    let subresources: Vec<Vec<Subresource<'_>>> = served.iter().map(|resource| subresources(resource)).collect();
-    let resources: Vec<Resource<'_>> = served
-        .iter()
-        .zip(&subresources)
-        .map(|(resource, subresources)| Resource {
-            plural: &resource.plural,
-            kind: &resource.kind,
-            namespaced: resource.namespaced,
-            verbs: resource.verbs(),
-            subresources,
-        })
-        .collect();
-    make(&resources)
-}
-
-fn subresources(resource: &registry::Resource) -> Vec<Subresource<'_>> {
-    let describe = |subresource: &registry::Subresource| {
-        let (group, version, kind) = subresource.kind(resource);
-        let kind = GroupVersionKind { group, version, kind };
-        Subresource { name: subresource.name(), kind, verbs: subresource.verbs() }
+/// Answers with a body, unless the client has it.
+fn answer(headers: &HeaderMap, media_type: &'static str, hash: &str, body: impl FnOnce() -> Response) -> Response {
+    let tag = format!("\"{hash}\"");
+    let mut response = if knows(headers, &tag) {
+        let mut response = response::bytes(StatusCode::NOT_MODIFIED, media_type, Bytes::new());
+        response.headers_mut().remove(CONTENT_TYPE);
+        response
+    } else {
+        let mut response = body();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        response
     };
-    resource.subresources.iter().map(describe).collect()
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    response.headers_mut().insert(ETAG, HeaderValue::from_str(&tag).expect("a hash is letters and digits"));
+    response
+}
+
+/// Whether the client has what bears this tag.
+fn knows(headers: &HeaderMap, tag: &str) -> bool {
+    let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+fn plain(body: impl Into<Bytes>) -> Response {
+    response::bytes(StatusCode::OK, JSON, body)
+}
+
+/// A document as it is kept, for those who can read it so.
+fn compressed(headers: &HeaderMap, document: &Document) -> Response {
+    if !negotiate::accepts_gzip(headers) {
+        return plain(document.text());
+    }
+    let mut response = plain(document.compressed.clone());
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response
+}
+
+fn protobuf(document: &Document) -> Vec<u8> {
+    let value: Value = serde_json::from_slice(&document.text()).expect("this server wrote the text as JSON");
+    let mut out = Vec::new();
+    value.as_object().into_iter().for_each(|object| v3::DOCUMENT.write(&mut out, object));
+    out
+}
+
+fn not_acceptable() -> Response {
+    let mut response = response::text(StatusCode::NOT_ACCEPTABLE, Bytes::new());
+    response.headers_mut().remove(CONTENT_TYPE);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// The address names a document as it was; this is where it is as it is now.
+fn moved(address: &str) -> Response {
+    let mut response = response::text(StatusCode::MOVED_PERMANENTLY, Bytes::new());
+    response.headers_mut().remove(CONTENT_TYPE);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(address) = HeaderValue::from_str(address) {
+        response.headers_mut().insert(LOCATION, address);
+    }
+    response
+}
+
+fn a_year_from(now: Timestamp) -> Option<HeaderValue> {
+    let then = now.checked_add(SignedDuration::from_hours(365 * 24)).ok()?;
+    HeaderValue::from_str(&DateTimePrinter::new().timestamp_to_rfc9110_string(&then).ok()?).ok()
 }

@@ -1,93 +1,97 @@
-//! OpenAPI v3: what kubectl reads to explain a kind, to merge on the client, and to see what the server can do.
+//! OpenAPI: what clients read to explain a kind, to validate and merge by themselves, and to see what the server can do.
 //!
-//! There is one document for each group and version, which follows from the resources it describes.
+//! OpenAPI 3 has one document for each group and version ([`document`]), which follows from the resources served. OpenAPI
+//! 2, for older clients, has one for everything: [`swagger`] makes it of the others. Both are written as JSON, or as
+//! protobuf by the tables of [`messages`]. [`documents`] keeps what was made, and [`answer`] serves it.
 
 mod answer;
 mod components;
 mod custom;
+mod documents;
+mod messages;
 mod operations;
 mod parameters;
-mod v2;
+mod protobuf;
+mod swagger;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::built_in::definition_name;
-use crate::schema::definitions_as_json;
 
-pub use answer::{Documents, answer_document, answer_index};
-pub use v2::answer_v2;
+pub use answer::{answer_document, answer_index, answer_v2};
+pub use documents::Documents;
 
-/// A group, a version and a kind.
+use self::components::Known;
+
+/// A kind of object: its group, its version and its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupVersionKind<'r> {
+struct Kind<'r> {
     /// Empty for the core group.
-    pub group: &'r str,
-    pub version: &'r str,
-    pub kind: &'r str,
+    group: &'r str,
+    version: &'r str,
+    name: &'r str,
+    /// Whether a client defined it.
+    custom: bool,
 }
 
 /// A resource as it is served.
 #[derive(Debug, Clone, Copy)]
-pub struct Resource<'r> {
+struct Resource<'r> {
+    kind: Kind<'r>,
+    /// The name of the kind of its lists.
+    list_kind: &'r str,
     /// Such as `pods`.
-    pub plural: &'r str,
-    pub kind: &'r str,
-    pub namespaced: bool,
+    plural: &'r str,
+    namespaced: bool,
     /// Such as `get` and `deletecollection`.
-    pub verbs: &'r [&'r str],
-    pub subresources: &'r [Subresource<'r>],
+    verbs: &'r [&'r str],
+    subresources: &'r [Subresource<'r>],
 }
 
 /// A part of a resource's objects with a path of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Subresource<'r> {
+struct Subresource<'r> {
     /// Such as `status`.
-    pub name: &'r str,
+    name: &'r str,
     /// What is read and written there.
-    pub kind: GroupVersionKind<'r>,
-    pub verbs: &'r [&'r str],
+    kind: Kind<'r>,
+    verbs: &'r [&'r str],
 }
 
-/// The document of a group and version.
-pub fn document(group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes {
-    document_with(definitions_as_json(), group, version, resources)
-}
-
-/// The same, of kinds whose schemas are among these.
-fn document_with(known: Map<String, Value>, group: &str, version: &str, resources: &[Resource<'_>]) -> Bytes {
+/// The document of a version of a group: these are all its resources.
+fn document(known: &Known<'_>, resources: &[Resource<'_>]) -> Value {
     let mut paths = Map::new();
-    let mut kinds = Vec::new();
     for resource in resources {
-        let kind = GroupVersionKind { group, version, kind: resource.kind };
-        kinds.push(kind);
-        kinds.extend(resource.subresources.iter().map(|subresource| subresource.kind));
-        operations::add_paths(&mut paths, kind, resource);
+        operations::add_paths(&mut paths, resource);
     }
-    let document = json!({
+    json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
         "paths": paths,
-        "components": {"schemas": components::schemas(known, &kinds)},
-    });
-    Bytes::from(document.to_string())
+        "components": {"schemas": components::schemas(known, resources)},
+    })
 }
 
 /// Changes exactly when the document does.
-pub fn hash(document: &[u8]) -> String {
+fn hash(document: &[u8]) -> String {
     Sha256::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// The body of `/openapi/v3`: where each document is, given as path and hash.
-pub fn index<'d>(documents: impl IntoIterator<Item = (&'d str, &'d str)>) -> Bytes {
-    let paths: BTreeMap<&str, Value> = documents
-        .into_iter()
-        .map(|(path, hash)| (path, json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")})))
-        .collect();
-    Bytes::from(json!({ "paths": paths }).to_string())
+fn index<'d>(documents: impl IntoIterator<Item = (&'d str, &'d str)>) -> Value {
+    let paths: BTreeMap<&str, Value> =
+        documents.into_iter().map(|(path, hash)| (path, json!({"serverRelativeURL": address(path, hash)}))).collect();
+    json!({ "paths": paths })
+}
+
+/// Where a document is that never changes.
+fn address(path: &str, hash: &str) -> String {
+    format!("/openapi/v3/{path}?hash={hash}")
 }
 
 /// Where the resources of a group and version are: `/api/v1` or `/apis/apps/v1`.
@@ -95,177 +99,21 @@ fn root_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-impl GroupVersionKind<'_> {
-    /// The group's short name: `core`, `apps`, `discovery`, …
-    fn package(&self) -> &str {
-        if self.group.is_empty() { "core" } else { self.group.split('.').next().unwrap_or_default() }
-    }
-
-    /// The name of its definition, such as `io.k8s.api.core.v1.Pod`.
+impl Kind<'_> {
+    /// The name of its definition: `io.k8s.api.core.v1.Pod`, or `com.example.v1.Widget` for a custom one.
     fn definition(&self) -> String {
-        definition_name(self.group, self.version, self.kind)
+        if !self.custom {
+            return definition_name(self.group, self.version, self.name);
+        }
+        let reversed: Vec<&str> = self.group.rsplit('.').collect();
+        format!("{}.{}.{}", reversed.join("."), self.version, self.name)
     }
 
     fn as_json(&self) -> Value {
-        json!({"group": self.group, "version": self.version, "kind": self.kind})
+        json!({"group": self.group, "version": self.version, "kind": self.name})
     }
 }
 
 fn reference(definition: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{definition}")})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const POD_STATUS: GroupVersionKind<'_> = GroupVersionKind { group: "", version: "v1", kind: "Pod" };
-    const SCALE: GroupVersionKind<'_> = GroupVersionKind { group: "autoscaling", version: "v1", kind: "Scale" };
-    const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
-
-    const PODS: Resource<'_> = Resource {
-        plural: "pods",
-        kind: "Pod",
-        namespaced: true,
-        verbs: ALL,
-        subresources: &[Subresource { name: "status", kind: POD_STATUS, verbs: READ_AND_WRITE }],
-    };
-    const NODES: Resource<'_> =
-        Resource { plural: "nodes", kind: "Node", namespaced: false, verbs: &["get", "list"], subresources: &[] };
-    const DEPLOYMENTS: Resource<'_> = Resource {
-        plural: "deployments",
-        kind: "Deployment",
-        namespaced: true,
-        verbs: ALL,
-        subresources: &[Subresource { name: "scale", kind: SCALE, verbs: READ_AND_WRITE }],
-    };
-
-    fn core() -> Value {
-        serde_json::from_slice(&document("", "v1", &[PODS, NODES])).expect("a document is JSON")
-    }
-
-    #[test]
-    fn every_reference_leads_to_a_schema() {
-        fn references(value: &Value, found: &mut Vec<String>) {
-            match value {
-                Value::Object(members) => {
-                    found.extend(members.get("$ref").and_then(Value::as_str).map(String::from));
-                    members.values().for_each(|value| references(value, found));
-                }
-                Value::Array(items) => items.iter().for_each(|value| references(value, found)),
-                _ => {}
-            }
-        }
-        let apps = serde_json::from_slice(&document("apps", "v1", &[DEPLOYMENTS])).expect("a document is JSON");
-        for document in [core(), apps] {
-            let mut found = Vec::new();
-            references(&document, &mut found);
-            assert!(found.len() > 100);
-            for reference in found {
-                let pointer = reference.strip_prefix('#').expect("references are local");
-                assert!(document.pointer(pointer).is_some(), "{reference}");
-            }
-        }
-    }
-
-    #[test]
-    fn paths_follow_scope_verbs_and_subresources() {
-        let document = core();
-        let operations = |path: &str| -> Vec<&str> {
-            let item = document["paths"][path].as_object();
-            item.into_iter().flatten().map(|(method, _)| method.as_str()).filter(|name| *name != "parameters").collect()
-        };
-        assert_eq!(operations("/api/v1/namespaces/{namespace}/pods"), ["delete", "get", "post"]);
-        assert_eq!(operations("/api/v1/namespaces/{namespace}/pods/{name}"), ["delete", "get", "patch", "put"]);
-        assert_eq!(operations("/api/v1/namespaces/{namespace}/pods/{name}/status"), ["get", "patch", "put"]);
-        assert_eq!(operations("/api/v1/pods"), ["get"]);
-        assert_eq!(operations("/api/v1/nodes"), ["get"]);
-        assert_eq!(operations("/api/v1/nodes/{name}"), ["get"]);
-        let ids: Vec<&Value> = document["paths"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .flat_map(|(_, item)| item.as_object().into_iter().flatten())
-            .filter_map(|(_, operation)| operation.get("operationId"))
-            .collect();
-        let distinct: std::collections::BTreeSet<String> = ids.iter().map(ToString::to_string).collect();
-        assert_eq!(distinct.len(), ids.len());
-        assert!(distinct.contains("\"patchCoreV1NamespacedPodStatus\""), "{distinct:?}");
-    }
-
-    #[test]
-    fn a_patch_says_what_kubectl_looks_for() {
-        let document: Value = serde_json::from_slice(&document("apps", "v1", &[DEPLOYMENTS])).expect("JSON");
-        let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
-        assert_eq!(
-            patch["x-kubernetes-group-version-kind"],
-            json!({"group": "apps", "version": "v1", "kind": "Deployment"})
-        );
-        assert_eq!(patch["x-kubernetes-action"], "patch");
-        let parameters: Vec<&str> =
-            patch["parameters"].as_array().into_iter().flatten().filter_map(|p| p["name"].as_str()).collect();
-        assert_eq!(parameters, ["dryRun", "fieldManager", "fieldValidation", "force"]);
-        let types: Vec<&String> =
-            patch["requestBody"]["content"].as_object().into_iter().flatten().map(|(t, _)| t).collect();
-        assert_eq!(
-            types,
-            [
-                "application/apply-patch+yaml",
-                "application/json-patch+json",
-                "application/merge-patch+json",
-                "application/strategic-merge-patch+json",
-            ]
-        );
-        let scale = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]["get"];
-        assert_eq!(scale["x-kubernetes-group-version-kind"]["kind"], "Scale");
-    }
-
-    #[test]
-    fn schemas_have_what_explain_and_merges_need() {
-        let document = core();
-        let schemas = &document["components"]["schemas"];
-        let pod = &schemas["io.k8s.api.core.v1.Pod"];
-        assert_eq!(pod["x-kubernetes-group-version-kind"], json!([{"group": "", "version": "v1", "kind": "Pod"}]));
-        assert!(pod["description"].as_str().is_some_and(|text| text.starts_with("Pod is")));
-        assert_eq!(pod["required"], Value::Null);
-        assert_eq!(
-            pod["properties"]["spec"]["allOf"],
-            json!([{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}])
-        );
-        assert!(pod["properties"]["spec"]["description"].is_string());
-        let spec = &schemas["io.k8s.api.core.v1.PodSpec"];
-        assert_eq!(spec["required"], json!(["containers"]));
-        let containers = &spec["properties"]["containers"];
-        assert_eq!(containers["x-kubernetes-list-type"], "map");
-        assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
-        assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
-        assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
-        assert_eq!(spec["properties"]["tolerations"]["x-kubernetes-list-type"], "atomic");
-        assert_eq!(spec["properties"]["nodeSelector"]["x-kubernetes-map-type"], "atomic");
-        assert_eq!(schemas["io.k8s.api.core.v1.LocalObjectReference"]["x-kubernetes-map-type"], "atomic");
-        let list = &schemas["io.k8s.api.core.v1.PodList"];
-        assert_eq!(list["x-kubernetes-group-version-kind"][0]["kind"], "PodList");
-        assert_eq!(list["required"], json!(["items"]));
-        for name in ["Status", "DeleteOptions", "Patch", "WatchEvent"] {
-            assert!(schemas[format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}")].is_object(), "{name}");
-        }
-        assert!(schemas["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]["oneOf"].is_array());
-        assert_eq!(schemas["io.k8s.api.apps.v1.Deployment"], Value::Null, "other groups' kinds are elsewhere");
-    }
-
-    #[test]
-    fn the_index_names_each_document_by_its_hash() {
-        let hash = |resource| super::hash(&document("apps", "v1", &[resource]));
-        assert_eq!(hash(DEPLOYMENTS), hash(DEPLOYMENTS));
-        assert_ne!(hash(DEPLOYMENTS), hash(PODS));
-        let index = index([("api/v1", "A"), ("apis/apps/v1", "B")]);
-        assert_eq!(
-            serde_json::from_slice::<Value>(&index).expect("JSON"),
-            json!({"paths": {
-                "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=A"},
-                "apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=B"},
-            }})
-        );
-    }
 }

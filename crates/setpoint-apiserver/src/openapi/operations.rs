@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::components::{DELETE_OPTIONS, PATCH, STATUS, WATCH_EVENT};
-use super::{GroupVersionKind, Resource, parameters, reference, root_path};
+use super::components::{DELETE_OPTIONS, PATCH, STATUS};
+use super::{Kind, Resource, parameters, reference, root_path};
 
+/// Custom resources do not take the last, which needs to know more of a schema than theirs say.
 const PATCH_TYPES: [&str; 4] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -18,49 +19,45 @@ struct Verb {
     method: &'static str,
     /// `x-kubernetes-action`.
     action: &'static str,
-    /// The beginning of the operation's id, which is followed by the group and the kind.
-    id: &'static str,
+    /// What stands in the operation's id before its group and version, and after.
+    id: (&'static str, &'static str),
 }
 
 const COLLECTION_VERBS: [Verb; 3] = [
-    Verb { name: "list", method: "get", action: "list", id: "list" },
-    Verb { name: "create", method: "post", action: "post", id: "create" },
-    Verb { name: "deletecollection", method: "delete", action: "deletecollection", id: "deleteCollection" },
+    Verb { name: "list", method: "get", action: "list", id: ("list", "") },
+    Verb { name: "create", method: "post", action: "post", id: ("create", "") },
+    Verb { name: "deletecollection", method: "delete", action: "deletecollection", id: ("delete", "Collection") },
 ];
 
 const OBJECT_VERBS: [Verb; 5] = [
-    Verb { name: "get", method: "get", action: "get", id: "read" },
-    Verb { name: "create", method: "post", action: "post", id: "create" },
-    Verb { name: "update", method: "put", action: "put", id: "replace" },
-    Verb { name: "patch", method: "patch", action: "patch", id: "patch" },
-    Verb { name: "delete", method: "delete", action: "delete", id: "delete" },
+    Verb { name: "get", method: "get", action: "get", id: ("read", "") },
+    Verb { name: "create", method: "post", action: "post", id: ("create", "") },
+    Verb { name: "update", method: "put", action: "put", id: ("replace", "") },
+    Verb { name: "patch", method: "patch", action: "patch", id: ("patch", "") },
+    Verb { name: "delete", method: "delete", action: "delete", id: ("delete", "") },
 ];
 
 /// Adds every path of a resource.
-pub(super) fn add_paths(paths: &mut Map<String, Value>, kind: GroupVersionKind<'_>, resource: &Resource<'_>) {
+pub(super) fn add_paths(paths: &mut Map<String, Value>, resource: &Resource<'_>) {
+    let Resource { kind, plural, .. } = *resource;
     let root = root_path(kind.group, kind.version);
-    let plural = resource.plural;
     let collection = if resource.namespaced {
         format!("{root}/namespaces/{{namespace}}/{plural}")
     } else {
         format!("{root}/{plural}")
     };
     let object = format!("{collection}/{{name}}");
-    let scope = if resource.namespaced { "Namespaced" } else { "" };
-    let subject = |suffix: String| Subject { kind, tag: tag(kind), name: format!("{}{suffix}", id_prefix(kind)) };
-
-    let whole = subject(format!("{scope}{}", kind.kind));
+    let whole = Subject::new(resource, kind, "");
     let on_collections = COLLECTION_VERBS.iter().filter(|verb| resource.verbs.contains(&verb.name));
     let on_objects = OBJECT_VERBS.iter().filter(|verb| verb.name != "create" && resource.verbs.contains(&verb.name));
     add(paths, &collection, &whole, on_collections);
     add(paths, &object, &whole, on_objects);
     if resource.namespaced && resource.verbs.contains(&"list") {
-        let everywhere = subject(format!("{}ForAllNamespaces", kind.kind));
+        let everywhere = Subject { name: format!("{}ForAllNamespaces", kind.name), ..whole };
         add(paths, &format!("{root}/{plural}"), &everywhere, COLLECTION_VERBS.iter().take(1));
     }
     for part in resource.subresources {
-        let name = format!("{}{scope}{}{}", id_prefix(kind), kind.kind, capitalized(part.name));
-        let subject = Subject { kind: part.kind, tag: tag(kind), name };
+        let subject = Subject::new(resource, part.kind, part.name);
         let verbs = OBJECT_VERBS.iter().filter(|verb| part.verbs.contains(&verb.name));
         add(paths, &format!("{object}/{}", part.name), &subject, verbs);
     }
@@ -68,10 +65,18 @@ pub(super) fn add_paths(paths: &mut Map<String, Value>, kind: GroupVersionKind<'
 
 /// What the operations of a path are about.
 struct Subject<'r> {
-    kind: GroupVersionKind<'r>,
-    tag: String,
-    /// How operations' ids call it, such as `CoreV1NamespacedPod`.
+    resource: &'r Resource<'r>,
+    /// What is read and written.
+    kind: Kind<'r>,
+    /// How operations' ids call it, such as `NamespacedPod`.
     name: String,
+}
+
+impl<'r> Subject<'r> {
+    fn new(resource: &'r Resource<'r>, kind: Kind<'r>, part: &str) -> Subject<'r> {
+        let scope = if resource.namespaced { "Namespaced" } else { "" };
+        Subject { resource, kind, name: format!("{scope}{}{}", resource.kind.name, capitalized(part)) }
+    }
 }
 
 fn add<'v>(paths: &mut Map<String, Value>, path: &str, subject: &Subject<'_>, verbs: impl Iterator<Item = &'v Verb>) {
@@ -86,16 +91,15 @@ fn add<'v>(paths: &mut Map<String, Value>, path: &str, subject: &Subject<'_>, ve
 }
 
 fn operation(verb: &Verb, subject: &Subject<'_>) -> Value {
-    let kind = subject.kind.kind;
+    let kind = subject.kind.name;
     let definition = subject.kind.definition();
+    let list = Kind { name: subject.resource.list_kind, ..subject.kind }.definition();
     let (description, parameters, request, response) = match verb.action {
-        "list" => {
-            (format!("lists or watches {kind} objects"), parameters::listing(), None, format!("{definition}List"))
-        }
+        "list" => (format!("lists or watches {kind} objects"), parameters::listing(), None, list),
         "get" => (format!("reads a {kind}"), Vec::new(), None, definition),
-        "post" => (format!("creates a {kind}"), parameters::writing(), Some(body(&definition)), definition),
-        "put" => (format!("replaces a {kind}"), parameters::writing(), Some(body(&definition)), definition),
-        "patch" => (format!("changes a {kind}"), parameters::patching(), Some(patch_body()), definition),
+        "post" => (format!("creates a {kind}"), parameters::writing(), Some(written(&definition)), definition),
+        "put" => (format!("replaces a {kind}"), parameters::writing(), Some(written(&definition)), definition),
+        "patch" => (format!("changes a {kind}"), parameters::patching(), Some(patch_body(subject.kind)), definition),
         "deletecollection" => {
             let parameters = parameters::listing().into_iter().filter(|parameter| parameter["name"] != "watch");
             let parameters = parameters.chain(parameters::deleting()).collect();
@@ -103,10 +107,12 @@ fn operation(verb: &Verb, subject: &Subject<'_>) -> Value {
         }
         _ => (format!("deletes a {kind}"), parameters::deleting(), Some(body(DELETE_OPTIONS)), STATUS.to_owned()),
     };
+    let ((before, after), version) = (verb.id, subject.resource.kind.version);
+    let group = group_name(subject.resource.kind.group);
     let mut operation = json!({
         "description": description,
-        "operationId": format!("{}{}", verb.id, subject.name),
-        "tags": [subject.tag],
+        "operationId": format!("{before}{}{}{after}{}", capitalized(&group), capitalized(version), subject.name),
+        "tags": [format!("{group}_{version}")],
         "parameters": parameters,
         "responses": responses(verb, &response),
         "x-kubernetes-action": verb.action,
@@ -124,7 +130,7 @@ fn responses(verb: &Verb, definition: &str) -> Value {
         "application/yaml": {"schema": reference(definition)},
     });
     if verb.action == "list" {
-        content["application/json;stream=watch"] = json!({"schema": reference(WATCH_EVENT)});
+        content["application/json;stream=watch"] = json!({"schema": reference(definition)});
     }
     let response = |description: &str| json!({"description": description, "content": content});
     match verb.action {
@@ -135,24 +141,29 @@ fn responses(verb: &Verb, definition: &str) -> Value {
     }
 }
 
+/// A body that may be left out.
 fn body(definition: &str) -> Value {
     json!({"content": {"*/*": {"schema": reference(definition)}}})
 }
 
-fn patch_body() -> Value {
+/// A body that is what is written.
+fn written(definition: &str) -> Value {
+    json!({"required": true, "content": {"*/*": {"schema": reference(definition)}}})
+}
+
+fn patch_body(kind: Kind<'_>) -> Value {
+    let taken = PATCH_TYPES.iter().take(if kind.custom { 3 } else { 4 });
     let content: Map<String, Value> =
-        PATCH_TYPES.iter().map(|media| ((*media).to_owned(), json!({"schema": reference(PATCH)}))).collect();
+        taken.map(|media| ((*media).to_owned(), json!({"schema": reference(PATCH)}))).collect();
     json!({"required": true, "content": content})
 }
 
-/// `CoreV1`, `AppsV1`, …
-fn id_prefix(kind: GroupVersionKind<'_>) -> String {
-    format!("{}{}", capitalized(kind.package()), capitalized(kind.version))
-}
-
-/// `core_v1`, `apps_v1`, …
-fn tag(kind: GroupVersionKind<'_>) -> String {
-    format!("{}_{}", kind.package(), kind.version)
+/// A group as one word: `core`, `apps`, `rbacAuthorization`, `exampleCom`, …
+fn group_name(group: &str) -> String {
+    let group = group.strip_suffix(".k8s.io").unwrap_or(group);
+    let mut words = if group.is_empty() { "core" } else { group }.split(['.', '-']);
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &capitalized(word))
 }
 
 fn capitalized(text: &str) -> String {

@@ -5,14 +5,13 @@
 //! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the file anew.
 //!
 //! Other releases of kubectl word things differently: with a kubectl that the file was not written with, only exit
-//! codes are compared, and commands that it does not have yet are left out. Those before 1.29 validate with OpenAPI v2,
-//! which the server does not have: they are told not to validate.
+//! codes are compared, and commands that it does not have yet are left out.
 
 mod filter;
 mod script;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,9 +25,6 @@ use crate::SETPOINT;
 
 /// The kubectl that the golden file was written with.
 const WRITTEN_WITH: Version = Version { major: 1, minor: 33 };
-
-/// The first kubectl that validates with OpenAPI v3.
-const VALIDATES: Version = Version { major: 1, minor: 29 };
 
 #[tokio::test]
 async fn kubectl_follows_the_golden_script() -> Result<()> {
@@ -65,17 +61,6 @@ async fn kubectl_follows_the_golden_script() -> Result<()> {
     Ok(())
 }
 
-/// Writes a program that calls kubectl, and tells it not to validate where it would.
-fn write_without_validation(kubectl: &Kubectl, path: &Path) -> Result<()> {
-    let program = kubectl.program.display();
-    let script = format!(
-        "#!/bin/sh\ncase \"$1 $2\" in\n\"create -f\" | \"apply -f\" | \"replace -f\") exec {program} \"$@\" \
-         --validate=false ;;\n*) exec {program} \"$@\" ;;\nesac\n"
-    );
-    fs::write(path, script)?;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
-}
-
 /// Runs commands as a user of the server would.
 struct Shell {
     files: PathBuf,
@@ -90,11 +75,7 @@ impl Shell {
         let home = server.folder().join("home");
         let programs = home.join("bin");
         fs::create_dir_all(&programs)?;
-        if kubectl.version >= VALIDATES {
-            symlink(&kubectl.program, programs.join("kubectl"))?;
-        } else {
-            write_without_validation(kubectl, &programs.join("kubectl"))?;
-        }
+        symlink(&kubectl.program, programs.join("kubectl"))?;
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").context("PATH")?);
         let kubeconfig = server.kubeconfig_path();
         Ok(Self { files, home, path, kubeconfig, filter: Filter::new()? })

@@ -1,5 +1,6 @@
 //! Custom objects: what is filled in, what is dropped, what is refused.
 
+use http::Method;
 use serde_json::json;
 
 use super::*;
@@ -41,6 +42,35 @@ async fn defaults_are_filled_in_and_unknown_fields_dropped() {
     assert_eq!(api.names(WIDGETS).await, ["a"]);
     let ignored = api.post(format!("{WIDGETS}?fieldValidation=Ignore"), object).await.expect(201);
     assert!(ignored.warnings().is_empty());
+}
+
+#[tokio::test]
+async fn fields_that_come_twice_are_refused_told_or_passed_over_as_asked() {
+    let api = serving(json!({"size": {"type": "integer"}})).await;
+    let twice = r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"size":1,"size":2,"nope":1}}"#;
+    let send = |mode: &str| {
+        let path = format!("{WIDGETS}?fieldValidation={mode}&dryRun=All");
+        api.send(Method::POST, path).body("application/json", twice)
+    };
+    let words = r#"strict decoding error: duplicate field "spec.size", unknown field "spec.nope""#;
+    send("Strict").await.refused(400, "BadRequest", &[words]);
+    let warned = send("Warn").await.expect(201);
+    assert_eq!(warned["spec"], json!({"size": 2}));
+    let told = [r#"299 - "duplicate field \"spec.size\"""#, r#"299 - "unknown field \"spec.nope\"""#];
+    assert_eq!(warned.warnings(), told);
+    assert!(send("Ignore").await.expect(201).warnings().is_empty());
+}
+
+#[tokio::test]
+async fn an_apply_has_only_fields_that_are_known_whatever_is_asked() {
+    let api = serving(json!({"size": {"type": "integer"}})).await;
+    for mode in ["Strict", "Warn", "Ignore"] {
+        let path = format!("{WIDGETS}/a?fieldManager=one&fieldValidation={mode}");
+        let object = widget("a", json!({"size": 1, "nope": 2})).to_string();
+        let answer = api.send(Method::PATCH, path).body("application/apply-patch+yaml", object).await;
+        answer.refused(400, "BadRequest", &[".spec.nope: field not declared in schema"]);
+    }
+    assert!(api.names(WIDGETS).await.is_empty());
 }
 
 #[tokio::test]

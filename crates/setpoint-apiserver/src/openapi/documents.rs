@@ -1,0 +1,203 @@
+//! The documents of a server: made when somebody first asks, off the threads that serve requests, and kept compressed for
+//! as long as what they describe is served.
+//!
+//! Most servers are never asked. Clients that ask, ask for much of it, and almost all take it compressed, which is a tenth
+//! of the text. A change of what is served costs nothing here: it leaves documents behind that are found to be stale when
+//! they are next asked for, and only those are made again.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::components::Known;
+use super::custom::Definitions;
+use super::swagger::{Encoding, Swagger};
+use super::{Kind, Resource, Subresource, hash, root_path};
+use crate::failure::{Failure, Result};
+use crate::registry::{self, Registry};
+use crate::schema::definitions_as_json;
+use crate::server::Shared;
+
+#[derive(Debug, Default)]
+pub struct Documents {
+    /// Those of OpenAPI 3, by the path below `/openapi/v3/`.
+    by_version: Mutex<BTreeMap<String, Kept>>,
+    /// That of OpenAPI 2 in each encoding, and what it describes.
+    whole: Mutex<(Weak<Registry>, BTreeMap<Encoding, Arc<Document>>)>,
+}
+
+/// A text and its name.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub hash: String,
+    pub compressed: Bytes,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// What it describes. A resource that changes is another one.
+    describes: Vec<Weak<registry::Resource>>,
+    document: Arc<Document>,
+}
+
+impl Documents {
+    /// The hashes of all documents of OpenAPI 3, by path.
+    pub(super) async fn hashes(&self, server: &Arc<Shared>) -> Result<BTreeMap<String, String>> {
+        let registry = server.registry();
+        let mut kept = self.by_version.lock().await;
+        let served: BTreeMap<String, (&str, &str)> =
+            versions(&registry).map(|(group, version)| (path_of(group, version), (group, version))).collect();
+        kept.retain(|path, _| served.contains_key(path));
+        let stale = served.into_values().filter(|(group, version)| !is_current(&kept, &registry, group, version));
+        let stale: Vec<(String, String)> = stale.map(|(group, version)| (group.into(), version.into())).collect();
+        make(server, &registry, &mut kept, stale).await?;
+        Ok(kept.iter().map(|(path, kept)| (path.clone(), kept.document.hash.clone())).collect())
+    }
+
+    /// The document of OpenAPI 3 at a path, if there is one.
+    pub(super) async fn version(&self, server: &Arc<Shared>, path: &str) -> Result<Option<Arc<Document>>> {
+        let registry = server.registry();
+        let Some((group, version)) = versions(&registry).find(|(group, version)| path_of(group, version) == path)
+        else {
+            return Ok(None);
+        };
+        let mut kept = self.by_version.lock().await;
+        if !is_current(&kept, &registry, group, version) {
+            make(server, &registry, &mut kept, vec![(group.into(), version.into())]).await?;
+        }
+        Ok(kept.get(path).map(|kept| kept.document.clone()))
+    }
+
+    /// The document of OpenAPI 2.
+    pub(super) async fn whole(&self, server: &Arc<Shared>, encoding: Encoding) -> Result<Arc<Document>> {
+        let registry = server.registry();
+        let mut whole = self.whole.lock().await;
+        if !Weak::ptr_eq(&whole.0, &Arc::downgrade(&registry)) {
+            *whole = (Arc::downgrade(&registry), BTreeMap::new());
+        }
+        if let Some(document) = whole.1.get(&encoding) {
+            return Ok(document.clone());
+        }
+        let sources = Sources { definitions: Definitions::read(server).await?, registry };
+        let make = move || {
+            let built_in = definitions_as_json();
+            let mut swagger = Swagger::new(encoding);
+            for (group, version) in versions(&sources.registry) {
+                swagger.add(sources.document(&built_in, group, version));
+            }
+            Document::new(&swagger.finish())
+        };
+        let document = Arc::new(tokio::task::spawn_blocking(make).await.map_err(Failure::internal)?);
+        whole.1.insert(encoding, document.clone());
+        Ok(document)
+    }
+}
+
+impl Document {
+    fn new(text: &[u8]) -> Document {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).expect("writing to memory cannot fail");
+        let compressed = encoder.finish().expect("writing to memory cannot fail");
+        Document { hash: hash(text), compressed: compressed.into() }
+    }
+
+    /// The text itself.
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        GzDecoder::new(&*self.compressed).read_to_end(&mut text).expect("it was compressed here");
+        text
+    }
+}
+
+fn versions(registry: &Registry) -> impl Iterator<Item = (&str, &str)> {
+    registry.groups().flat_map(|(group, versions)| versions.map(move |version| (group, version)))
+}
+
+fn path_of(group: &str, version: &str) -> String {
+    root_path(group, version)[1..].to_owned()
+}
+
+fn is_current(kept: &BTreeMap<String, Kept>, registry: &Registry, group: &str, version: &str) -> bool {
+    let Some(kept) = kept.get(&path_of(group, version)) else { return false };
+    let served = describe(registry, group, version);
+    served.len() == kept.describes.len() && served.iter().zip(&kept.describes).all(|(a, b)| a.ptr_eq(b))
+}
+
+fn describe(registry: &Registry, group: &str, version: &str) -> Vec<Weak<registry::Resource>> {
+    registry.version(group, version).into_iter().flatten().map(Arc::downgrade).collect()
+}
+
+/// Makes the documents of these groups and versions.
+async fn make(
+    server: &Arc<Shared>,
+    registry: &Arc<Registry>,
+    kept: &mut BTreeMap<String, Kept>,
+    stale: Vec<(String, String)>,
+) -> Result<()> {
+    if stale.is_empty() {
+        return Ok(());
+    }
+    let sources = Sources { definitions: Definitions::read(server).await?, registry: registry.clone() };
+    let make = move || -> Vec<(String, Kept)> {
+        let built_in = definitions_as_json();
+        let make = |(group, version): (String, String)| {
+            let document = Document::new(sources.document(&built_in, &group, &version).to_string().as_bytes());
+            let describes = describe(&sources.registry, &group, &version);
+            (path_of(&group, &version), Kept { describes, document: Arc::new(document) })
+        };
+        stale.into_iter().map(make).collect()
+    };
+    kept.extend(tokio::task::spawn_blocking(make).await.map_err(Failure::internal)?);
+    Ok(())
+}
+
+/// What documents are made of.
+struct Sources {
+    registry: Arc<Registry>,
+    definitions: Definitions,
+}
+
+impl Sources {
+    /// The document of OpenAPI 3 of a group and version.
+    fn document(&self, built_in: &Map<String, Value>, group: &str, version: &str) -> Value {
+        let custom = self.definitions.schemas(group, version);
+        let served: Vec<&registry::Resource> =
+            self.registry.version(group, version).into_iter().flatten().map(AsRef::as_ref).collect();
+        let subresources: Vec<Vec<Subresource<'_>>> = served.iter().map(|resource| subresources(resource)).collect();
+        let resources: Vec<Resource<'_>> = served
+            .iter()
+            .zip(&subresources)
+            .map(|(resource, subresources)| Resource {
+                kind: kind_of(resource),
+                list_kind: &resource.list_kind,
+                plural: &resource.plural,
+                namespaced: resource.namespaced,
+                verbs: resource.verbs(),
+                subresources,
+            })
+            .collect();
+        super::document(&Known { built_in, custom: &custom }, &resources)
+    }
+}
+
+fn kind_of(resource: &registry::Resource) -> Kind<'_> {
+    let registry::Resource { group, version, kind, custom, .. } = resource;
+    Kind { group, version, name: kind, custom: custom.is_some() }
+}
+
+fn subresources(resource: &registry::Resource) -> Vec<Subresource<'_>> {
+    let describe = |part: &registry::Subresource| {
+        let (group, version, name) = part.kind(resource);
+        let whole = kind_of(resource);
+        let custom = whole.custom && (group, version, name) == (whole.group, whole.version, whole.name);
+        Subresource { name: part.name(), kind: Kind { group, version, name, custom }, verbs: part.verbs() }
+    };
+    resource.subresources.iter().map(describe).collect()
+}
