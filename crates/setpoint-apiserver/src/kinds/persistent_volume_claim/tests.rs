@@ -167,7 +167,7 @@ fn a_refused_change_is_shown() {
     let old = claim(|_| {});
     let new = claim(|object| object["spec"]["accessModes"] = json!(["ReadWriteMany"]));
     let found = update_messages(&PersistentVolumeClaim, &new, &old, Part::Main);
-    assert!(found[0].contains("-    \"ReadWriteOnce\"\n+    \"ReadWriteMany\""), "{}", found[0]);
+    assert!(found[0].contains("-  \"ReadWriteOnce\"\n+  \"ReadWriteMany\""), "{}", found[0]);
 }
 
 #[test]
