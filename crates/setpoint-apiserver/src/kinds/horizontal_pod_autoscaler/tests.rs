@@ -1,3 +1,5 @@
+//! What autoscalers are given, and what they are refused.
+
 use super::*;
 use crate::kinds::probe::{completed, messages, update_messages};
 

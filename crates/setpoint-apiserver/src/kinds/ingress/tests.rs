@@ -1,3 +1,5 @@
+//! What Ingresses are refused, and how they are shown.
+
 use super::*;
 use crate::kinds::probe::{messages, update_messages};
 

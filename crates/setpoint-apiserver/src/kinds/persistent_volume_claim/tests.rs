@@ -1,3 +1,5 @@
+//! What claims are given, what they are refused, and how they are shown.
+
 use super::*;
 use crate::kinds::probe::{completed, messages, update_messages};
 

@@ -144,7 +144,7 @@ async fn who_writes_what_nothing_acts_on_is_told_every_time() {
         let path = format!("{}/a", idle.collection);
         let created = api.post(idle.collection, idle.object.clone()).await.expect(201);
         assert_eq!(created.warnings(), [&*warning], "{kind}: create");
-        let again = with(created.owned(), "labels", json!({"colour": "red"}));
+        let again = with(created.object.clone(), "labels", json!({"colour": "red"}));
         assert_eq!(api.put(&path, again).await.expect(200).warnings(), [&*warning], "{kind}: update");
         let patch = json!({"metadata": {"labels": {"colour": "blue"}}});
         assert_eq!(api.merge_patch(&path, patch).await.expect(200).warnings(), [&*warning], "{kind}: patch");
@@ -172,10 +172,10 @@ async fn what_is_wrong_is_refused_and_not_stored() {
         api.get(format!("{}/b", idle.collection)).await.refused(404, "NotFound", &[]);
         api.post(idle.collection, idle.object.clone()).await.expect(201);
         let mut changed = idle.refused.clone();
-        let before = api.get(format!("{}/a", idle.collection)).await.expect(200).owned();
+        let before = api.get(format!("{}/a", idle.collection)).await.expect(200).object;
         changed["metadata"] = before["metadata"].clone();
         api.put(format!("{}/a", idle.collection), changed).await.refused(422, "Invalid", &[]);
-        assert_eq!(api.get(format!("{}/a", idle.collection)).await.expect(200).owned(), before, "{}", idle.kind);
+        assert_eq!(api.get(format!("{}/a", idle.collection)).await.expect(200).object, before, "{}", idle.kind);
     }
 }
 
