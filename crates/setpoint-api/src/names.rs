@@ -11,6 +11,9 @@ const DNS1123_LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of low
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const DNS1123_SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
      characters, '-' or '.', and must start and end with an alphanumeric character";
+const WILDCARD_SUBDOMAIN: &str = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const WILDCARD_SUBDOMAIN_RULE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS \
+     subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const LABEL_KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_KEY_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
      alphanumeric character";
@@ -70,6 +73,15 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut messages = longer_than(value, SUBDOMAIN_MAX);
     if !is_dns1123_subdomain(value) {
         messages.push(grammar(DNS1123_SUBDOMAIN_RULE, DNS1123_SUBDOMAIN, &["example.com"]));
+    }
+    messages
+}
+
+/// A DNS subdomain of which the first label is `*`.
+pub fn wildcard_subdomain(value: &str) -> Vec<String> {
+    let mut messages = longer_than(value, SUBDOMAIN_MAX);
+    if !value.strip_prefix("*.").is_some_and(is_dns1123_subdomain) {
+        messages.push(grammar(WILDCARD_SUBDOMAIN_RULE, WILDCARD_SUBDOMAIN, &["*.example.com"]));
     }
     messages
 }
@@ -283,6 +295,19 @@ mod tests {
                 ("labels joined by dots", "a.b-c.9", &[]),
                 ("an empty label is refused", "a..b", &["a lowercase RFC 1123 subdomain"]),
                 ("an underscore is refused", "a_b", &["'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]"]),
+            ],
+        );
+    }
+
+    #[test]
+    fn wildcards() {
+        check(
+            wildcard_subdomain,
+            &[
+                ("any host below a domain", "*.example.com", &[]),
+                ("a wildcard alone", "*", &["must start with '*.'"]),
+                ("a wildcard inside", "a.*.com", &["regex used for validation is '\\*\\.[a-z0-9]"]),
+                ("two wildcards", "*.*.com", &["a wildcard DNS-1123 subdomain"]),
             ],
         );
     }

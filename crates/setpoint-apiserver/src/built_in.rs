@@ -46,6 +46,11 @@ pub fn registry(schemas: &Schemas) -> Registry {
         ..core("Node", "no", Arc::new(kinds::node::Node))
     });
     registry.add(Resource {
+        subresources: vec![Status],
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..core("PersistentVolumeClaim", "pvc", Arc::new(kinds::persistent_volume_claim::PersistentVolumeClaim))
+    });
+    registry.add(Resource {
         categories: vec!["all".into()],
         subresources: vec![Binding, EphemeralContainers, Eviction, Status],
         rules: Rules { returns_deleted: true, ..Rules::default() },
@@ -73,6 +78,12 @@ pub fn registry(schemas: &Schemas) -> Registry {
     });
     registry.add(new("apps", "v1", "ControllerRevision", Arc::new(kinds::controller_revision::ControllerRevision)));
     registry.add(Resource {
+        short_names: vec!["ds".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Status],
+        ..new("apps", "v1", "DaemonSet", Arc::new(kinds::daemon_set::DaemonSet))
+    });
+    registry.add(Resource {
         short_names: vec!["deploy".into()],
         categories: vec!["all".into()],
         subresources: vec![Scale, Status],
@@ -83,6 +94,29 @@ pub fn registry(schemas: &Schemas) -> Registry {
         categories: vec!["all".into()],
         subresources: vec![Scale, Status],
         ..new("apps", "v1", "ReplicaSet", Arc::new(kinds::replica_set::ReplicaSet))
+    });
+    registry.add(Resource {
+        short_names: vec!["sts".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Scale, Status],
+        ..new("apps", "v1", "StatefulSet", Arc::new(kinds::stateful_set::StatefulSet))
+    });
+    registry.add(Resource {
+        short_names: vec!["hpa".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Status],
+        ..new(
+            "autoscaling",
+            "v2",
+            "HorizontalPodAutoscaler",
+            Arc::new(kinds::horizontal_pod_autoscaler::HorizontalPodAutoscaler),
+        )
+    });
+    registry.add(Resource {
+        short_names: vec!["cj".into()],
+        categories: vec!["all".into()],
+        subresources: vec![Status],
+        ..new("batch", "v1", "CronJob", Arc::new(kinds::cron_job::CronJob))
     });
     registry.add(Resource {
         categories: vec!["all".into()],
@@ -100,6 +134,35 @@ pub fn registry(schemas: &Schemas) -> Registry {
         stored_in: Some("".into()),
         rules: Rules { creates_on_update: true, ..Rules::default() },
         ..new("events.k8s.io", "v1", "Event", Arc::new(kinds::event::EventsEvent))
+    });
+    registry.add(Resource {
+        plural: "ingresses".into(),
+        short_names: vec!["ing".into()],
+        subresources: vec![Status],
+        ..new("networking.k8s.io", "v1", "Ingress", Arc::new(kinds::ingress::Ingress))
+    });
+    registry.add(Resource {
+        plural: "ingressclasses".into(),
+        namespaced: false,
+        ..new("networking.k8s.io", "v1", "IngressClass", Arc::new(kinds::ingress_class::IngressClass))
+    });
+    registry.add(Resource {
+        plural: "networkpolicies".into(),
+        short_names: vec!["netpol".into()],
+        ..new("networking.k8s.io", "v1", "NetworkPolicy", Arc::new(kinds::network_policy::NetworkPolicy))
+    });
+    registry.add(Resource {
+        short_names: vec!["pdb".into()],
+        subresources: vec![Status],
+        rules: Rules { needs_revision: true, ..Rules::default() },
+        ..new("policy", "v1", "PodDisruptionBudget", Arc::new(kinds::pod_disruption_budget::PodDisruptionBudget))
+    });
+    registry.add(Resource {
+        plural: "storageclasses".into(),
+        namespaced: false,
+        short_names: vec!["sc".into()],
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..new("storage.k8s.io", "v1", "StorageClass", Arc::new(kinds::storage_class::StorageClass))
     });
     registry
 }

@@ -94,6 +94,17 @@ pub fn cidr_family(text: &str) -> Option<&'static str> {
     parse_cidr(text).map(|cidr| family(cidr.address))
 }
 
+/// Whether a range is a part of another, and not all of it; none if one of them is no range.
+pub fn is_strict_subset(inner: &str, outer: &str) -> Option<bool> {
+    let (inner, outer) = (parse_cidr(inner)?, parse_cidr(outer)?);
+    let difference = match (inner.address, outer.address) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(a.to_bits() ^ b.to_bits()) << 96,
+        (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
+        _ => return Some(false),
+    };
+    Some(inner.prefix > outer.prefix && difference.leading_zeros() >= outer.prefix)
+}
+
 struct Cidr {
     address: IpAddr,
     prefix: u32,
@@ -179,6 +190,23 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(details(validate_endpoint, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_ranges() {
+        let rows = [
+            ("a smaller range", "10.1.0.0/16", "10.0.0.0/8", Some(true)),
+            ("the same range", "10.0.0.0/8", "10.0.0.0/8", Some(false)),
+            ("a larger range", "10.0.0.0/7", "10.0.0.0/8", Some(false)),
+            ("a range elsewhere", "11.1.0.0/16", "10.0.0.0/8", Some(false)),
+            ("a part of everything", "10.0.0.0/8", "0.0.0.0/0", Some(true)),
+            ("another family", "2001:db8::/64", "0.0.0.0/0", Some(false)),
+            ("IPv6", "2001:db8:1::/48", "2001:db8::/32", Some(true)),
+            ("no range", "10.1.0.0", "10.0.0.0/8", None),
+        ];
+        for (name, inner, outer, expected) in rows {
+            assert_eq!(is_strict_subset(inner, outer), expected, "{name}");
         }
     }
 

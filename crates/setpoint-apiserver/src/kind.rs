@@ -122,6 +122,12 @@ pub trait Behaviour: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// What does not happen because nothing acts on objects of this kind yet, such as `no Pods will be created`. Everybody
+    /// who writes one is told.
+    fn left_undone(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The last step of a write that is in order: drops what the stored form does not hold.
     fn settle(&self, _object: &mut Value) {}
 

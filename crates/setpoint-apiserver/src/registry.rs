@@ -203,6 +203,12 @@ impl Resource {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
     }
 
+    /// What the writers of objects are told that nothing acts on yet.
+    pub fn idleness(&self) -> Option<String> {
+        let undone = self.behaviour.left_undone()?;
+        Some(format!("setpoint stores this {}, but nothing acts on it yet: {undone}", self.kind))
+    }
+
     /// A stored object in the form it is stored in, without the record of who owns its fields.
     pub fn value(&self, stored: &Stored) -> Value {
         self.brought_up_to_date(stored.value(&self.head), stored)

@@ -23,12 +23,15 @@ pub struct Patch {
     pub merge_key: Option<&'static str>,
     /// Clients tell which of the object's fields stay (`$retainKeys`).
     pub retain_keys: bool,
+    /// An object is replaced by the patch's instead of being merged with it.
+    pub replace: bool,
 }
 
 impl Patch {
     /// What Kubernetes' schemas call it; none for the common case.
     pub fn strategy(self) -> Option<&'static str> {
         match (self.merge, self.retain_keys) {
+            _ if self.replace => Some("replace"),
             (false, false) => None,
             (true, false) => Some("merge"),
             (false, true) => Some("retainKeys"),
@@ -86,7 +89,8 @@ pub fn atomic_maps() -> &'static [(&'static str, &'static str)] {
 }
 
 const fn atomic(type_name: &'static str, field: &'static str) -> Fact {
-    Fact { type_name, field, list: List::Atomic, patch: Patch { merge: false, merge_key: None, retain_keys: false } }
+    let patch = Patch { merge: false, merge_key: None, retain_keys: false, replace: false };
+    Fact { type_name, field, list: List::Atomic, patch }
 }
 
 const fn set(type_name: &'static str, field: &'static str) -> Fact {
@@ -99,11 +103,15 @@ const fn map(type_name: &'static str, field: &'static str, keys: &'static [&'sta
 
 impl Fact {
     const fn merging(self, merge_key: Option<&'static str>) -> Fact {
-        Fact { patch: Patch { merge: true, merge_key, retain_keys: self.patch.retain_keys }, ..self }
+        Fact { patch: Patch { merge: true, merge_key, ..self.patch }, ..self }
     }
 
     const fn retaining_keys(self) -> Fact {
-        Fact { patch: Patch { merge: self.patch.merge, merge_key: self.patch.merge_key, retain_keys: true }, ..self }
+        Fact { patch: Patch { retain_keys: true, ..self.patch }, ..self }
+    }
+
+    const fn replacing(self) -> Fact {
+        Fact { patch: Patch { replace: true, ..self.patch }, ..self }
     }
 }
 
@@ -111,9 +119,12 @@ impl Fact {
 const FACTS: &[Fact] = &[
     map("apiextensions.v1.CustomResourceDefinitionStatus", "conditions", &["type"]),
     map("apiextensions.v1.JSONSchemaProps", "x-kubernetes-validations", &["rule"]).merging(Some("rule")),
+    map("apps.v1.DaemonSetStatus", "conditions", &["type"]).merging(Some("type")),
     atomic("apps.v1.DeploymentSpec", "strategy").retaining_keys(),
     map("apps.v1.DeploymentStatus", "conditions", &["type"]).merging(Some("type")),
     map("apps.v1.ReplicaSetStatus", "conditions", &["type"]).merging(Some("type")),
+    map("apps.v1.StatefulSetStatus", "conditions", &["type"]).merging(Some("type")),
+    map("autoscaling.v2.HorizontalPodAutoscalerStatus", "conditions", &["type"]).merging(Some("type")),
     atomic("batch.v1.JobStatus", "conditions").merging(Some("type")),
     set("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values"),
     set("batch.v1.UncountedTerminatedPods", "failed"),
@@ -134,6 +145,7 @@ const FACTS: &[Fact] = &[
     set("core.v1.NodeSpec", "podCIDRs").merging(None),
     map("core.v1.NodeStatus", "addresses", &["type"]).merging(Some("type")),
     map("core.v1.NodeStatus", "conditions", &["type"]).merging(Some("type")),
+    map("core.v1.PersistentVolumeClaimStatus", "conditions", &["type"]).merging(Some("type")),
     map("core.v1.PodSpec", "containers", &["name"]).merging(Some("name")),
     map("core.v1.PodSpec", "ephemeralContainers", &["name"]).merging(Some("name")),
     map("core.v1.PodSpec", "hostAliases", &["ip"]).merging(Some("ip")),
@@ -155,6 +167,8 @@ const FACTS: &[Fact] = &[
     set("discovery.v1.Endpoint", "addresses"),
     set("meta.v1.ObjectMeta", "finalizers").merging(None),
     map("meta.v1.ObjectMeta", "ownerReferences", &["uid"]).merging(Some("uid")),
+    atomic("policy.v1.PodDisruptionBudgetSpec", "selector").replacing(),
+    map("policy.v1.PodDisruptionBudgetStatus", "conditions", &["type"]).merging(Some("type")),
 ];
 
 const KEY_DEFAULTS: &[(&str, &str, &str)] = &[
@@ -177,8 +191,10 @@ const ATOMIC_TYPES: &[&str] = &[
     "core.v1.ObjectReference",
     "core.v1.ResourceFieldSelector",
     "core.v1.SecretKeySelector",
+    "core.v1.TopologySelectorTerm",
     "core.v1.TypedLocalObjectReference",
     "discovery.v1.EndpointPort",
     "meta.v1.LabelSelector",
     "meta.v1.OwnerReference",
+    "networking.v1.ServiceBackendPort",
 ];

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::columns;
 use crate::kind::{Behaviour, Column, Part};
 use setpoint_api::field::{Errors, Node};
-use setpoint_api::names;
 
 use super::defaults::{fill, section};
 use super::immutable::validate_immutable;
 use super::pod_spec::{not_negative, not_negative_if_set};
 use super::pod_template::{self, fill_template, hostname_warnings, template_cells, validate_replicated};
 use super::replica_set::validate_replica_counts;
+use super::share;
 
 #[derive(Debug)]
 pub struct Deployment;
@@ -150,30 +150,12 @@ fn validate_strategy(strategy: Node<'_, '_>, errors: &mut Errors) {
 fn validate_rolling_update(rolling: Node<'_, '_>, errors: &mut Errors) {
     let (unavailable, surge) = (rolling.field("maxUnavailable"), rolling.field("maxSurge"));
     for share in [unavailable, surge] {
-        validate_share(share, errors);
+        share::validate(share, errors);
     }
-    if amount(unavailable) == 0 && amount(surge) == 0 {
+    if share::amount(unavailable) == 0 && share::amount(surge) == 0 {
         errors.invalid(&unavailable.path, unavailable.value, "may not be 0 when `maxSurge` is 0");
     }
-    if unavailable.value.is_string() && names::percent(unavailable.str()).is_empty() && amount(unavailable) > 100 {
-        errors.invalid(&unavailable.path, unavailable.value, "must not be greater than 100%");
-    }
-}
-
-/// A share is a number of pods, or a percentage of them.
-fn validate_share(share: Node<'_, '_>, errors: &mut Errors) {
-    if share.value.is_string() {
-        for message in names::percent(share.str()) {
-            errors.invalid(&share.path, share.str(), &message);
-        }
-    } else {
-        not_negative(share.i64().unwrap_or(0), &share.path, errors);
-    }
-}
-
-fn amount(share: Node<'_, '_>) -> i64 {
-    let percent = share.str().strip_suffix('%').unwrap_or(share.str());
-    share.i64().unwrap_or_else(|| percent.parse().unwrap_or(0))
+    share::validate_not_more_than_all(unavailable, errors);
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use setpoint_api::labels;
 use setpoint_api::names;
 
 use super::defaults::{fill, remove, section};
+use super::domain_path;
 use super::immutable::validate_immutable;
 use super::job_policy;
 use super::job_status::{self, has_condition};
@@ -60,11 +61,7 @@ impl Behaviour for Job {
         let replacement = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
         fill(spec, "podReplacementPolicy", replacement);
         fill(spec, "manualSelector", false);
-        within(spec, "podFailurePolicy", |policy| {
-            each(policy, "rules", |rule| {
-                each(rule, "onPodConditions", |pattern| fill(pattern, "status", "True"));
-            });
-        });
+        fill_failure_policy(spec);
         section(object, "status");
     }
 
@@ -130,6 +127,15 @@ impl Behaviour for Job {
     }
 }
 
+/// A condition of a pod that a rule waits for is true unless the rule says otherwise.
+pub(super) fn fill_failure_policy(spec: &mut Value) {
+    within(spec, "podFailurePolicy", |policy| {
+        each(policy, "rules", |rule| {
+            each(rule, "onPodConditions", |pattern| fill(pattern, "status", "True"));
+        });
+    });
+}
+
 /// A job finds its pods by its own uid, so that no two jobs ever share a pod.
 fn generate_selector(object: &mut Value) {
     let (uid, name) = (object["metadata"]["uid"].clone(), object["metadata"]["name"].clone());
@@ -188,6 +194,24 @@ fn text(value: &Value) -> &str {
 }
 
 fn validate_spec(spec: Node<'_, '_>, errors: &mut Errors) {
+    validate_work(spec, errors);
+    let selector = spec.field("selector");
+    if selector.is_set() {
+        labels::validate_label_selector(selector, errors);
+    } else {
+        errors.required(&selector.path, "");
+    }
+    let template = spec.field("template");
+    let metadata = template.field("metadata");
+    let template_labels = metadata.field("labels");
+    if !labels::selector_matches(selector.value, template_labels.value) {
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid(&template_labels.path, template_labels.value, detail);
+    }
+}
+
+/// Checks everything in a job's spec but how it finds its pods.
+pub(super) fn validate_work(spec: Node<'_, '_>, errors: &mut Errors) {
     for field in [
         "parallelism",
         "completions",
@@ -221,34 +245,13 @@ fn validate_spec(spec: Node<'_, '_>, errors: &mut Errors) {
     let template = spec.field("template");
     validate_template(template, errors);
     validate_restart_policy(template, spec.field("podFailurePolicy").is_set(), errors);
-    let selector = spec.field("selector");
-    if selector.is_set() {
-        labels::validate_label_selector(selector, errors);
-    } else {
-        errors.required(&selector.path, "");
-    }
-    let metadata = template.field("metadata");
-    let template_labels = metadata.field("labels");
-    if !labels::selector_matches(selector.value, template_labels.value) {
-        let detail = "`selector` does not match template `labels`";
-        errors.invalid(&template_labels.path, template_labels.value, detail);
-    }
 }
 
 fn validate_managed_by(managed_by: Node<'_, '_>, errors: &mut Errors) {
     if !managed_by.is_set() {
         return;
     }
-    let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-    match managed_by.str().split_once('/') {
-        _ if managed_by.str().is_empty() => errors.required(&managed_by.path, ""),
-        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
-            for message in names::dns1123_subdomain(domain) {
-                errors.invalid(&managed_by.path, domain, &message);
-            }
-        }
-        _ => errors.invalid(&managed_by.path, managed_by.str(), detail),
-    }
+    domain_path::validate(managed_by, errors);
     if managed_by.str().len() > MANAGED_BY_MAX {
         errors.too_long(&managed_by.path, MANAGED_BY_MAX);
     }

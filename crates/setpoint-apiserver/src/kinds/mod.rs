@@ -1,34 +1,52 @@
 //! The kinds this server knows by itself: one file each, and what several of them share.
 
+mod autoscaler_metrics;
 pub mod config_map;
 pub mod controller_revision;
+pub mod cron_job;
+mod cron_schedule;
 pub mod custom_resource_definition;
+pub mod daemon_set;
 mod defaults;
 pub mod deployment;
+mod domain_path;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
+pub mod horizontal_pod_autoscaler;
 #[cfg(test)]
 mod hostile_tests;
 mod immutable;
+pub mod ingress;
+pub mod ingress_class;
 pub mod job;
 mod job_policy;
 mod job_status;
 pub mod lease;
 mod lookup;
 pub mod namespace;
+pub mod network_policy;
 pub mod node;
+pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_binding;
 mod pod_columns;
+pub mod pod_disruption_budget;
 pub mod pod_priority;
 mod pod_spec;
 mod pod_status;
 mod pod_template;
 mod pod_update;
+#[cfg(test)]
+mod probe;
 pub mod replica_set;
 pub mod scale;
 pub mod secret;
 pub mod service;
 pub mod service_account;
+mod share;
 mod shown;
+pub mod stateful_set;
+pub mod storage_class;
+mod typed_reference;
+mod volume_claim;

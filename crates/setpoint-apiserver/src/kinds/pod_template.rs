@@ -89,7 +89,7 @@ pub(super) fn hostname_warnings(object: Node<'_, '_>, old: Option<&Value>) -> Ve
 }
 
 /// Whether a selector can be used at all: its labels and expressions are well-formed.
-fn is_selector(selector: &Value) -> bool {
+pub(super) fn is_selector(selector: &Value) -> bool {
     let mut errors = Errors::default();
     labels::validate_label_selector(Node::root(selector), &mut errors);
     errors.is_empty()

@@ -48,7 +48,7 @@ fn merge_objects(
         }
         let merged = match (object.remove(&key), value) {
             (_, Value::Null) => None,
-            (Some(Value::Object(old)), Value::Object(new)) => {
+            (Some(Value::Object(old)), Value::Object(new)) if !is_replaced(object_type, &key) => {
                 Some(Value::Object(merge_objects(old, new, object_type.entry(&key))?))
             }
             (Some(Value::Array(old)), Value::Array(new)) => {
@@ -61,6 +61,11 @@ fn merge_objects(
         }
     }
     Ok(object)
+}
+
+/// Whether the object in a field is not merged with the patch's.
+fn is_replaced(object_type: Type<'_>, field: &str) -> bool {
+    object_type.field(field).is_some_and(|field| field.patch.replace)
 }
 
 /// Drops the fields that `$retainKeys` does not name.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, discovery, events, policy};
+use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, discovery, events, networking, policy, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::generate::SchemaSettings;
@@ -43,9 +43,13 @@ pub(crate) fn definitions_as_json() -> Map<String, Value> {
     let all: &[fn(&mut SchemaGenerator)] = &[
         add::<CustomResourceDefinition>,
         add::<apps::v1::ControllerRevision>,
+        add::<apps::v1::DaemonSet>,
         add::<apps::v1::Deployment>,
         add::<apps::v1::ReplicaSet>,
+        add::<apps::v1::StatefulSet>,
         add::<autoscaling::v1::Scale>,
+        add::<autoscaling::v2::HorizontalPodAutoscaler>,
+        add::<batch::v1::CronJob>,
         add::<batch::v1::Job>,
         add::<coordination::v1::Lease>,
         add::<core::v1::Binding>,
@@ -54,6 +58,7 @@ pub(crate) fn definitions_as_json() -> Map<String, Value> {
         add::<core::v1::Event>,
         add::<core::v1::Namespace>,
         add::<core::v1::Node>,
+        add::<core::v1::PersistentVolumeClaim>,
         add::<core::v1::Pod>,
         add::<core::v1::Secret>,
         add::<core::v1::Service>,
@@ -64,7 +69,12 @@ pub(crate) fn definitions_as_json() -> Map<String, Value> {
         add::<meta::v1::DeleteOptions>,
         add::<meta::v1::ListMeta>,
         add::<meta::v1::Status>,
+        add::<networking::v1::Ingress>,
+        add::<networking::v1::IngressClass>,
+        add::<networking::v1::NetworkPolicy>,
         add::<policy::v1::Eviction>,
+        add::<policy::v1::PodDisruptionBudget>,
+        add::<storage::v1::StorageClass>,
     ];
     for add in all {
         add(&mut generator);

@@ -44,11 +44,20 @@ const PARTS_OF_A_KIND: [&str; 3] = ["metadata", "spec", "status"];
 const ALWAYS: &[(&str, &[&str])] = &[
     ("apiextensions.v1.CustomResourceDefinitionStatus", &["acceptedNames", "conditions", "storedVersions"]),
     ("apps.v1.ControllerRevision", &["data"]),
+    ("apps.v1.DaemonSetCondition", &["lastTransitionTime"]),
+    ("apps.v1.DaemonSetSpec", &["updateStrategy"]),
     ("apps.v1.DeploymentCondition", &["lastTransitionTime", "lastUpdateTime"]),
     ("apps.v1.DeploymentSpec", &["strategy"]),
     ("apps.v1.ReplicaSetCondition", &["lastTransitionTime"]),
     ("apps.v1.ReplicaSetSpec", &["template"]),
+    ("apps.v1.StatefulSetCondition", &["lastTransitionTime"]),
+    ("apps.v1.StatefulSetOrdinals", &["start"]),
+    ("apps.v1.StatefulSetSpec", &["serviceName", "updateStrategy"]),
+    ("apps.v1.StatefulSetStatus", &["availableReplicas"]),
+    ("autoscaling.v2.HorizontalPodAutoscalerCondition", &["lastTransitionTime"]),
+    ("autoscaling.v2.HorizontalPodAutoscalerStatus", &["currentMetrics"]),
     ("batch.v1.JobCondition", &["lastProbeTime", "lastTransitionTime"]),
+    ("batch.v1.JobTemplateSpec", &["metadata", "spec"]),
     ("batch.v1.PodFailurePolicyOnPodConditionsPattern", &["status"]),
     ("core.v1.Container", &["resources"]),
     ("core.v1.ContainerImage", &["names"]),
@@ -66,6 +75,7 @@ const ALWAYS: &[(&str, &[&str])] = &[
     ("core.v1.NodeDaemonEndpoints", &["kubeletEndpoint"]),
     ("core.v1.NodeRuntimeHandler", &["name"]),
     ("core.v1.NodeStatus", &["daemonEndpoints", "nodeInfo"]),
+    ("core.v1.PersistentVolumeClaimCondition", &["lastProbeTime", "lastTransitionTime"]),
     ("core.v1.PersistentVolumeClaimSpec", &["resources"]),
     ("core.v1.PersistentVolumeClaimTemplate", &["metadata"]),
     ("core.v1.PodCondition", &["lastProbeTime", "lastTransitionTime"]),
@@ -80,16 +90,22 @@ const ALWAYS: &[(&str, &[&str])] = &[
         "events.v1.Event",
         &["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedSource", "eventTime", "regarding"],
     ),
+    ("networking.v1.IngressServiceBackend", &["port"]),
+    ("networking.v1.IngressStatus", &["loadBalancer"]),
+    ("networking.v1.NetworkPolicySpec", &["podSelector"]),
 ];
 
 /// Pointers that are written as null when they were not given.
 const NULL_WHEN_ABSENT: &[(&str, &[&str])] = &[
+    ("apps.v1.DaemonSetSpec", &["selector"]),
     ("apps.v1.DeploymentSpec", &["selector"]),
     ("apps.v1.ReplicaSetSpec", &["selector"]),
+    ("apps.v1.StatefulSetSpec", &["selector"]),
     ("core.v1.GRPCAction", &["service"]),
     ("core.v1.ScaleIOVolumeSource", &["secretRef"]),
     ("core.v1.TypedLocalObjectReference", &["apiGroup"]),
     ("core.v1.TypedObjectReference", &["apiGroup"]),
+    ("networking.v1.HTTPIngressPath", &["pathType"]),
 ];
 
 /// Numbers and booleans of which zero means "not given", and required texts that are left out when empty.
@@ -108,6 +124,11 @@ const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
             "x-kubernetes-int-or-string",
         ],
     ),
+    ("apps.v1.DaemonSetSpec", &["minReadySeconds"]),
+    (
+        "apps.v1.DaemonSetStatus",
+        &["numberAvailable", "numberUnavailable", "observedGeneration", "updatedNumberScheduled"],
+    ),
     ("apps.v1.DeploymentSpec", &["minReadySeconds", "paused"]),
     (
         "apps.v1.DeploymentStatus",
@@ -122,7 +143,10 @@ const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
     ),
     ("apps.v1.ReplicaSetSpec", &["minReadySeconds"]),
     ("apps.v1.ReplicaSetStatus", &["availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"]),
+    ("apps.v1.StatefulSetSpec", &["minReadySeconds"]),
+    ("apps.v1.StatefulSetStatus", &["currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"]),
     ("autoscaling.v1.ScaleSpec", &["replicas"]),
+    ("autoscaling.v2.HorizontalPodAutoscalerStatus", &["currentReplicas"]),
     ("batch.v1.JobStatus", &["active", "failed", "succeeded"]),
     ("core.v1.AWSElasticBlockStoreVolumeSource", &["partition"]),
     ("core.v1.ConfigMapEnvSource", &["name"]),
@@ -162,6 +186,8 @@ const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
     ("meta.v1.ObjectMeta", &["generation"]),
     ("meta.v1.Status", &["code"]),
     ("meta.v1.StatusDetails", &["retryAfterSeconds"]),
+    ("networking.v1.ServiceBackendPort", &["number"]),
+    ("policy.v1.PodDisruptionBudgetStatus", &["observedGeneration"]),
 ];
 
 /// Pointers to texts, which may be given as "", and the two pointers among the booleans called `readOnly`.
@@ -170,6 +196,8 @@ const AS_GIVEN: &[(&str, &[&str])] = &[
     ("apiextensions.v1.CustomResourceSubresourceScale", &["labelSelectorPath"]),
     ("apiextensions.v1.JSONSchemaProps", &["$ref", "x-kubernetes-list-type", "x-kubernetes-map-type"]),
     ("apiextensions.v1.ValidationRule", &["reason"]),
+    ("autoscaling.v2.HPAScalingRules", &["policies", "selectPolicy"]),
+    ("batch.v1.CronJobSpec", &["timeZone"]),
     ("batch.v1.JobSpec", &["completionMode", "managedBy", "podReplacementPolicy"]),
     ("batch.v1.JobStatus", &["failedIndexes"]),
     ("batch.v1.PodFailurePolicyOnExitCodesRequirement", &["containerName"]),
@@ -189,6 +217,7 @@ const AS_GIVEN: &[(&str, &[&str])] = &[
     ("core.v1.Lifecycle", &["stopSignal"]),
     ("core.v1.LoadBalancerIngress", &["ipMode"]),
     ("core.v1.PersistentVolumeClaimSpec", &["storageClassName", "volumeAttributesClassName", "volumeMode"]),
+    ("core.v1.PersistentVolumeClaimStatus", &["currentVolumeAttributesClassName"]),
     ("core.v1.PodDNSConfigOption", &["value"]),
     ("core.v1.PodResourceClaim", &["resourceClaimName", "resourceClaimTemplateName"]),
     ("core.v1.PodResourceClaimStatus", &["resourceClaimName"]),
@@ -212,4 +241,10 @@ const AS_GIVEN: &[(&str, &[&str])] = &[
     // Whether the record of who set what is cleared: an empty list is not the same as none.
     ("meta.v1.ObjectMeta", &["managedFields"]),
     ("meta.v1.Preconditions", &["resourceVersion", "uid"]),
+    ("networking.v1.IngressClassParametersReference", &["apiGroup", "namespace", "scope"]),
+    ("networking.v1.IngressPortStatus", &["error"]),
+    ("networking.v1.IngressSpec", &["ingressClassName"]),
+    ("networking.v1.NetworkPolicyPort", &["protocol"]),
+    ("policy.v1.PodDisruptionBudgetSpec", &["unhealthyPodEvictionPolicy"]),
+    ("storage.v1.StorageClass", &["reclaimPolicy", "volumeBindingMode"]),
 ];

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 use crate::object::Stored;
 use crate::registry::{Resource, Subresource};
 use crate::request::Verb;
-use crate::response::Response;
+use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 
 /// Answers any call but a watch.
@@ -40,7 +40,9 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
         true => Some(server.definitions.turn().await),
         false => None,
     };
-    match (call.verb, subresource) {
+    let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
+    let idleness = call.resource.idleness().filter(|_| writes && subresource != Some(Subresource::Status));
+    let mut response = match (call.verb, subresource) {
         (Verb::Get, Some(Subresource::Scale)) => scale::get(server, call).await,
         (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
         (Verb::Create, Some(Subresource::Binding)) => pods::bind(server, call).await,
@@ -53,7 +55,9 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
         (Verb::Delete, _) => delete::delete(server, call).await,
         (Verb::DeleteCollection, _) => delete::delete_collection(server, call).await,
         (Verb::Watch, _) => unreachable!("watches are answered apart: they have no deadline"),
-    }
+    }?;
+    response::warn(&mut response, idleness);
+    Ok(response)
 }
 
 /// The object as it is now.

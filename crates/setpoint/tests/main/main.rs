@@ -5,6 +5,7 @@
 mod crash;
 mod crds;
 mod fuzz;
+mod helm;
 mod kube_rs;
 mod kubectl;
 mod openapi;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kinds::defaults::fill;
+use crate::kinds::volume_claim;
 
 use super::resources;
 
@@ -87,7 +88,8 @@ fn fill_container(container: &mut Value) {
     });
 }
 
-fn fill_resources(resources: &mut Value) {
+/// Writes requests and limits as they are kept.
+pub(in crate::kinds) fn fill_resources(resources: &mut Value) {
     within(resources, "limits", resources::canonicalize);
     within(resources, "requests", resources::canonicalize);
 }
@@ -139,10 +141,7 @@ fn fill_volume(volume: &mut Value) {
     within(volume, "ephemeral", |ephemeral| {
         within(ephemeral, "volumeClaimTemplate", |template| {
             fill(template, "metadata", json!({}));
-            fill(template, "spec", json!({}));
-            fill(&mut template["spec"], "volumeMode", "Filesystem");
-            fill(&mut template["spec"], "resources", json!({}));
-            within(&mut template["spec"], "resources", fill_resources);
+            volume_claim::fill_spec(template);
         });
     });
     within(volume, "iscsi", |iscsi| fill(iscsi, "iscsiInterface", "default"));

@@ -309,11 +309,43 @@ const VOLUME: &[Row] = &[
     ("Image", "image", Any),
 ];
 
+const CLAIM_SPEC: &[Row] = &[
+    ("AccessModes", "accessModes", Any),
+    ("Selector", "selector", Any),
+    ("Resources", "resources", Part(&[("Limits", "limits", Any), ("Requests", "requests", Any)])),
+    ("VolumeName", "volumeName", Text),
+    ("StorageClassName", "storageClassName", Any),
+    ("VolumeMode", "volumeMode", Any),
+    ("DataSource", "dataSource", Optional(CLAIM_SOURCE)),
+    (
+        "DataSourceRef",
+        "dataSourceRef",
+        Optional(&[
+            ("APIGroup", "apiGroup", Any),
+            ("Kind", "kind", Text),
+            ("Name", "name", Text),
+            ("Namespace", "namespace", Any),
+        ]),
+    ),
+    ("VolumeAttributesClassName", "volumeAttributesClassName", Any),
+];
+
+const CLAIM_SOURCE: &[Row] = &[("APIGroup", "apiGroup", Any), ("Kind", "kind", Text), ("Name", "name", Text)];
+
 /// What differs between two pod specs, in the unified form with three lines of context.
 pub(in crate::kinds) fn spec_difference(old: &Value, new: &Value) -> String {
-    let lines = |spec: &Value| {
+    difference(&with_security_context(old), &with_security_context(new), POD_SPEC)
+}
+
+/// What differs between the specs of two claims for a volume.
+pub(in crate::kinds) fn claim_difference(old: &Value, new: &Value) -> String {
+    difference(old, new, CLAIM_SPEC)
+}
+
+fn difference(old: &Value, new: &Value, form: &'static [Row]) -> String {
+    let lines = |value: &Value| {
         let mut writer = Writer { text: String::new(), indented: true };
-        writer.show(&with_security_context(spec), Part(POD_SPEC), 0);
+        writer.show(value, Part(form), 0);
         writer.text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     super::difference::unified(&lines(old), &lines(new))

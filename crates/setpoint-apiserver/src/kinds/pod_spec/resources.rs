@@ -37,7 +37,7 @@ const STANDARD: [&str; 20] = [
 ];
 
 /// Rewrites the amounts of a list of resources as Kubernetes keeps them: canonical, in thousandths at the finest.
-pub(super) fn canonicalize(list: &mut Value) {
+pub(in crate::kinds) fn canonicalize(list: &mut Value) {
     for amount in list.as_object_mut().into_iter().flat_map(|list| list.values_mut()) {
         let Some(text) = amount.as_str() else { continue };
         let Ok(quantity) = Quantity::parse(text) else { continue };
@@ -180,7 +180,7 @@ fn resource_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(in crate::kinds) fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
     resource_name(name, path, errors);
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with(HUGE_PAGES);
     if !name.contains('/') && !standard {

@@ -8,6 +8,8 @@ use setpoint_api::field::{Errors, Node, Path};
 use setpoint_api::names;
 use setpoint_api::quantity::Quantity;
 
+use crate::kinds::volume_claim;
+
 use super::{descending_path, named, no_backsteps, one_of, projected, required, required_name};
 
 /// The sources in the order Kubernetes looks for them, each with where it shows that a second one is too many.
@@ -179,7 +181,7 @@ fn validate_csi(source: Node<'_, '_>, errors: &mut Errors) {
 fn validate_ephemeral(source: Node<'_, '_>, volume: Node<'_, '_>, claim: Option<&str>, errors: &mut Errors) {
     let template = source.field("volumeClaimTemplate");
     if template.is_set() {
-        validate_claim(template.field("spec"), errors);
+        volume_claim::validate(template.field("spec"), errors);
     } else {
         errors.required(&template.path, "");
     }
@@ -188,27 +190,6 @@ fn validate_ephemeral(source: Node<'_, '_>, volume: Node<'_, '_>, claim: Option<
         for message in names::dns1123_subdomain(claim) {
             errors.invalid(&name.path, name.str(), &format!("PVC name \"{claim}\": {message}"));
         }
-    }
-}
-
-/// The rules of a claim that a pod brings with it.
-fn validate_claim(spec: Node<'_, '_>, errors: &mut Errors) {
-    const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    let modes = spec.field("accessModes");
-    if modes.is_empty() {
-        errors.required(&modes.path, "at least 1 access mode is required");
-    }
-    for mode in modes.items().filter(|mode| !ACCESS_MODES.contains(&mode.str())) {
-        errors.unsupported(&modes.path, mode.str(), &ACCESS_MODES);
-    }
-    let resources = spec.field("resources");
-    let path = resources.path.key("storage");
-    match resources.field("requests").field("storage").value.as_str().map(Quantity::parse) {
-        None => errors.required(&path, ""),
-        Some(Ok(size)) if size <= Quantity::ZERO => {
-            errors.invalid(&path, size.to_string(), "must be greater than zero");
-        }
-        Some(_) => {}
     }
 }
 

@@ -1,5 +1,6 @@
 //! What becomes of what is written.
 
+mod charts;
 mod configuration;
 mod creation;
 mod deletion;
