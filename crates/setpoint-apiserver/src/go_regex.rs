@@ -63,7 +63,7 @@ impl GoRegex {
     /// What it costs to compile a pattern, in CEL's units.
     pub fn compile_cost(pattern: &str) -> u64 {
         let weight = translate(pattern).map_or(0, |translation| translation.weight);
-        100 + 10 * (weight + pattern.len() as u64)
+        300 + 20 * weight.saturating_add(pattern.len() as u64)
     }
 }
 

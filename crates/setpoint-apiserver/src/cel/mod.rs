@@ -21,6 +21,7 @@ mod literal;
 mod literal_arguments;
 mod macros;
 mod map;
+mod nesting;
 mod number;
 mod parse;
 mod program;

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod openapi;
+mod paths;
 mod structural;
 mod validation;
 
