@@ -137,3 +137,20 @@ pub fn decide_deletion(object: &Value, now: Timestamp) -> Deletion {
     names::set_condition(&mut marked, "Terminating", true, "InstanceDeletionPending", message, now);
     Deletion::Mark(marked)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_definitions_are_in_order() {
+        for definition in setpoint_api::crds::all() {
+            let mut object = serde_json::to_value(&definition).expect("a definition is JSON");
+            CustomResourceDefinition.default(&mut object);
+            CustomResourceDefinition.prepare_create(&mut object);
+            let mut errors = Errors::default();
+            CustomResourceDefinition.validate(Node::root(&object), &mut errors);
+            assert!(errors.is_empty(), "{:?}: {errors:?}", definition.metadata.name);
+        }
+    }
+}
