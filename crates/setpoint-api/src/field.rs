@@ -191,6 +191,7 @@ pub struct Errors {
     told: Vec<FieldError>,
     told_bytes: usize,
     untold: usize,
+    remarks: Vec<String>,
 }
 
 impl Errors {
@@ -219,8 +220,21 @@ impl Errors {
         self
     }
 
+    /// Says something that is no problem, or is none of this writer's.
+    pub fn remark(&mut self, remark: String) {
+        if self.remarks.len() < MAX_TOLD {
+            self.remarks.push(remark);
+        }
+    }
+
+    /// What was remarked upon, whether there are problems or not.
+    pub fn into_remarks(self) -> Vec<String> {
+        self.remarks
+    }
+
     pub fn extend(&mut self, other: Errors) {
         self.untold += other.untold;
+        other.remarks.into_iter().for_each(|remark| self.remark(remark));
         other.told.into_iter().for_each(|error| self.tell(|| error));
     }
 

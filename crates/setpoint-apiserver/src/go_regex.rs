@@ -20,7 +20,8 @@ const MAX_NESTING: usize = 200;
 #[derive(Debug)]
 pub struct GoRegex {
     regex: Regex,
-    weight: u64,
+    /// What it costs to look at ten bytes.
+    rate: u64,
 }
 
 /// Why a text is no pattern.
@@ -48,7 +49,10 @@ impl GoRegex {
                 regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
                 _ => PatternError::Syntax(pattern.to_owned()),
             })?;
-        Ok(GoRegex { regex, weight })
+        // What repetitions add is slow to match where no table of states is large enough.
+        let length = pattern.len() as u64;
+        let rate = length.div_ceil(4).max(1).saturating_add(weight.saturating_sub(length).saturating_mul(2));
+        Ok(GoRegex { regex, rate })
     }
 
     pub fn regex(&self) -> &Regex {
@@ -57,13 +61,17 @@ impl GoRegex {
 
     /// What it costs to match a text of this length, in CEL's units.
     pub fn cost(&self, bytes: usize) -> u64 {
-        (bytes as u64 + 1).div_ceil(10).saturating_mul(self.weight.div_ceil(4))
+        (bytes as u64 + 1).div_ceil(10).saturating_mul(self.rate)
     }
 
     /// What it costs to compile a pattern, in CEL's units.
     pub fn compile_cost(pattern: &str) -> u64 {
         let weight = translate(pattern).map_or(0, |translation| translation.weight);
-        100 + 10 * (weight + pattern.len() as u64)
+        let steps = weight.saturating_add(pattern.len() as u64);
+        // Classes of Unicode are large, and larger without regard to case.
+        let classes = pattern.contains("\\p") || pattern.contains("\\P");
+        let factor = if classes { 400 } else { 40 };
+        300 + steps.saturating_mul(if classes && pattern.contains("(?") { 4 * factor } else { factor })
     }
 }
 
@@ -106,7 +114,7 @@ fn translate(pattern: &str) -> Result<Translation, PatternError> {
             }
             '[' => {
                 let used = class(rest, &mut text);
-                group.push(used as u64);
+                group.push(2);
                 used
             }
             '(' => {
@@ -142,7 +150,7 @@ fn translate(pattern: &str) -> Result<Translation, PatternError> {
             },
             other => {
                 text.push(other);
-                group.push(1);
+                group.push(if other == '.' { 2 } else { 1 });
                 other.len_utf8()
             }
         };

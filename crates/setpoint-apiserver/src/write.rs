@@ -254,8 +254,8 @@ pub fn begin_update(resource: &Resource, object: &mut Value, old: &Value, part: 
     }
 }
 
-/// Settles a changed object and checks it.
-pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) -> Result<()> {
+/// Settles a changed object and checks it. Returns what its writer should be told although it is in order.
+pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part: Part) -> Result<Vec<String>> {
     let kind = resource.behaviour.as_ref();
     kind.prepare_update(object, old, part);
     if kind.has_generation() && kind.is_new_generation(object, old) {
@@ -267,9 +267,9 @@ pub fn finish_update(resource: &Resource, object: &mut Value, old: &Value, part:
     object_meta::validate_update(node.field("metadata"), &old["metadata"], &mut errors);
     check_finalizers(resource, node, &mut errors);
     kind.validate_update(node, old, part, &mut errors);
-    refuse(resource, object, errors)?;
+    let remarks = refuse(resource, object, errors)?;
     kind.settle(object);
-    Ok(())
+    Ok(remarks)
 }
 
 /// A finalizer that names nobody is refused; on custom objects it is only remarked upon.
@@ -279,9 +279,9 @@ fn check_finalizers(resource: &Resource, object: Node<'_, '_>, errors: &mut Erro
     }
 }
 
-fn refuse(resource: &Resource, object: &Value, errors: Errors) -> Result<()> {
+fn refuse(resource: &Resource, object: &Value, errors: Errors) -> Result<Vec<String>> {
     if errors.is_empty() {
-        return Ok(());
+        return Ok(errors.into_remarks());
     }
     Err(Failure::invalid(resource, text_at(object, &["metadata", "name"]), errors))
 }

@@ -8,6 +8,7 @@ use super::identifier::unescape;
 use super::issue::Issue;
 use super::literal::Literal;
 use super::literal_arguments;
+use super::nesting::{self, MAX_NESTING};
 use super::program::{Call, Field, MapEntry, Node};
 use super::syntax::{Access, Element, Entry, Expr, Kind};
 use super::types::{Solver, Type};
@@ -56,7 +57,13 @@ pub(super) fn check<'s>(tree: &Expr, own: Type<'s>, old: Type<'s>) -> Result<Che
     checker.check_aggregates();
     let ty = checker.solver.shown(&ty);
     let Checker { issues, uses_old_self, .. } = checker;
-    if issues.is_empty() { Ok(Checked { node, ty, uses_old_self }) } else { Err(issues) }
+    if !issues.is_empty() {
+        return Err(issues);
+    }
+    if nesting::deepest(&node) > MAX_NESTING {
+        return Err(vec![Issue::new(tree.at, format!("value nesting limit exceeded: {MAX_NESTING}"))]);
+    }
+    Ok(Checked { node, ty, uses_old_self })
 }
 
 pub(super) struct Checker<'s> {

@@ -9,6 +9,8 @@ pub(super) fn equal<'a>(left: &Value<'a>, right: &Value<'a>, meter: &mut Meter) 
     use Value::{Bool, Bytes, Cidr, Double, Duration, Format, Int, Ip, List, Map, Null, Optional};
     use Value::{Preserved, Quantity, Semver, String, Timestamp, Type, Uint, Url};
     meter.charge(1)?;
+    #[cfg(test)]
+    super::tests::work::step();
     Ok(match (left, right) {
         (Null, Null) => true,
         (Bool(a), Bool(b)) => a == b,
@@ -32,12 +34,18 @@ pub(super) fn equal<'a>(left: &Value<'a>, right: &Value<'a>, meter: &mut Meter) 
         (Type(a), Type(b)) => a == b,
         (Ip(a), Ip(b)) => a == b,
         (Cidr(a), Cidr(b)) => a == b,
-        (Url(a), Url(b)) => a == b,
+        (Url(a), Url(b)) => {
+            meter.charge_text(a.len().min(b.len()))?;
+            a == b
+        }
         (Quantity(a), Quantity(b)) => a == b,
-        (Semver(a), Semver(b)) => a == b,
+        (Semver(a), Semver(b)) => {
+            meter.charge(a.weight().min(b.weight()))?;
+            a == b
+        }
         (Format(a), Format(b)) => std::ptr::eq(*a, *b),
         (Preserved(a), Preserved(b)) => {
-            meter.charge(weight(a).min(weight(b)))?;
+            meter.charge(weight(a) + weight(b))?;
             a == b
         }
         _ => false,

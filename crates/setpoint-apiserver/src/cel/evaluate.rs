@@ -15,9 +15,13 @@ use super::program::{Call, Field, MapEntry, Node};
 use super::syntax::Access;
 use super::value::{Fault, Meter, Text, Value};
 
+/// What finding a field costs.
+const SELECT_COST: u64 = 2;
 /// What creating a list or a map costs besides its elements.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
+/// How many patterns that were computed are kept.
+const MAX_PATTERNS: usize = 32;
 
 /// What functions need besides their arguments.
 #[derive(Debug)]
@@ -56,6 +60,9 @@ impl<'a> Context<'_, 'a> {
             return Ok(Pattern::Computed(Rc::clone(regex)));
         }
         self.meter.charge(GoRegex::compile_cost(pattern))?;
+        if self.patterns.len() >= MAX_PATTERNS {
+            self.patterns.clear();
+        }
         let regex = Rc::new(GoRegex::new(pattern).map_err(|error| Fault::failed(error.to_string()))?);
         self.patterns.insert(pattern.into(), Rc::clone(&regex));
         Ok(Pattern::Computed(regex))
@@ -75,8 +82,10 @@ impl<'m, 'a> Evaluator<'m, 'a> {
     }
 
     pub(super) fn evaluate(&mut self, node: &'a Node) -> Result<Value<'a>, Fault> {
+        #[cfg(test)]
+        super::tests::work::step();
         match node {
-            Node::Literal(literal) => Ok(constant(literal)),
+            Node::Literal(literal) => self.constant(literal),
             Node::Type(name) => Ok(Value::Type(name)),
             Node::Variable(place) => self.variable(*place),
             Node::Select { operand, field, access } => self.select(operand, field, *access),
@@ -85,6 +94,7 @@ impl<'m, 'a> Evaluator<'m, 'a> {
             Node::Or(terms) => self.connect(terms, false),
             Node::Conditional(nodes) => {
                 let [condition, yes, no] = nodes.as_ref();
+                self.context.meter.charge(1)?;
                 let chosen = if self.condition(condition)? { yes } else { no };
                 self.evaluate(chosen)
             }
@@ -93,6 +103,21 @@ impl<'m, 'a> Evaluator<'m, 'a> {
             Node::Map(entries) => self.map(entries),
             Node::Loop(of) => self.run(of),
         }
+    }
+
+    fn constant(&mut self, literal: &'a Literal) -> Result<Value<'a>, Fault> {
+        Ok(match literal {
+            Literal::Null => Value::Null,
+            Literal::Bool(value) => Value::Bool(*value),
+            Literal::Int(value) => Value::Int(*value),
+            Literal::Uint(value) => Value::Uint(*value),
+            Literal::Double(value) => Value::Double(*value),
+            Literal::String(value) => Value::String(Text::Borrowed(value)),
+            Literal::Bytes(value) => {
+                self.context.meter.charge_text(value.len())?;
+                Value::Bytes(value.as_ref().into())
+            }
+        })
     }
 
     fn variable(&mut self, place: usize) -> Result<Value<'a>, Fault> {
@@ -110,14 +135,17 @@ impl<'m, 'a> Evaluator<'m, 'a> {
 
     /// `&&` (for `neutral` true) and `||`: one term decides, even if an earlier one failed.
     fn connect(&mut self, terms: &'a [Node], neutral: bool) -> Result<Value<'a>, Fault> {
-        self.context.meter.charge(1)?;
         let mut failed = None;
         for term in terms {
+            self.context.meter.charge(1)?;
             match self.condition(term) {
                 Ok(value) if value != neutral => return Ok(Value::Bool(value)),
                 Ok(_) => {}
                 Err(Fault::Exhausted) => return Err(Fault::Exhausted),
-                Err(fault) => failed = failed.or(Some(fault)),
+                Err(fault) => {
+                    self.context.meter.charge_failure()?;
+                    failed = failed.or(Some(fault));
+                }
             }
         }
         failed.map_or(Ok(Value::Bool(neutral)), Err)
@@ -126,7 +154,7 @@ impl<'m, 'a> Evaluator<'m, 'a> {
     #[inline(never)]
     fn select(&mut self, operand: &'a Node, field: &Field, access: Access) -> Result<Value<'a>, Fault> {
         let operand = self.evaluate(operand)?;
-        self.context.meter.charge(1)?;
+        self.context.meter.charge(SELECT_COST)?;
         match operand {
             Value::Optional(None) if access == Access::Presence => Ok(Value::Bool(false)),
             Value::Optional(None) => Ok(Value::Optional(None)),
@@ -148,7 +176,13 @@ impl<'m, 'a> Evaluator<'m, 'a> {
         match access {
             Access::Presence => Ok(Value::Bool(found.is_some())),
             Access::Optional => Ok(Value::Optional(found.map(Rc::new))),
-            Access::Value => found.ok_or_else(|| Fault::failed(format!("no such key: {}", field.written))),
+            Access::Value => match found {
+                Some(value) => Ok(value),
+                None => {
+                    self.context.meter.charge_text(field.written.len())?;
+                    Err(Fault::failed(format!("no such key: {}", field.written)))
+                }
+            },
         }
     }
 
@@ -176,6 +210,8 @@ impl<'m, 'a> Evaluator<'m, 'a> {
         let mut result = Err(Fault::no_such_overload());
         for function in &call.functions {
             result = (function.implementation)(&mut self.context, arguments);
+            #[cfg(test)]
+            result.iter().for_each(super::tests::work::made);
             if !matches!(result, Err(Fault::Overload(_))) {
                 return result;
             }
@@ -200,7 +236,7 @@ impl<'m, 'a> Evaluator<'m, 'a> {
 
     #[inline(never)]
     fn list(&mut self, elements: &'a [(Node, bool)]) -> Result<Value<'a>, Fault> {
-        self.context.meter.charge(LIST_COST)?;
+        self.context.meter.charge(LIST_COST + 2 * elements.len() as u64)?;
         let mut items = Vec::with_capacity(elements.len());
         for (node, optional) in elements {
             items.extend(self.element(node, *optional)?);
@@ -210,11 +246,12 @@ impl<'m, 'a> Evaluator<'m, 'a> {
 
     #[inline(never)]
     fn map(&mut self, entries: &'a [MapEntry]) -> Result<Value<'a>, Fault> {
-        self.context.meter.charge(MAP_COST)?;
+        self.context.meter.charge(MAP_COST + 5 * entries.len() as u64)?;
         let mut map = BTreeMap::new();
         for MapEntry { key, value, optional } in entries {
             let key = self.evaluate(key)?;
             let key = Key::of(&key).ok_or_else(|| Fault::failed("unsupported key type"))?;
+            self.context.meter.charge_lookup(key.bytes(), map.len())?;
             if let Some(value) = self.element(value, *optional)? {
                 map.insert(key, value);
             }
@@ -230,17 +267,5 @@ impl<'m, 'a> Evaluator<'m, 'a> {
             Value::Optional(inner) => Ok(inner.map(|inner| inner.as_ref().clone())),
             _ => Err(Fault::failed("cannot initialize optional element from non-optional value")),
         }
-    }
-}
-
-fn constant(literal: &Literal) -> Value<'_> {
-    match literal {
-        Literal::Null => Value::Null,
-        Literal::Bool(value) => Value::Bool(*value),
-        Literal::Int(value) => Value::Int(*value),
-        Literal::Uint(value) => Value::Uint(*value),
-        Literal::Double(value) => Value::Double(*value),
-        Literal::String(value) => Value::String(Text::Borrowed(value)),
-        Literal::Bytes(value) => Value::Bytes(value.as_ref().into()),
     }
 }

@@ -144,7 +144,7 @@ fn name(value: &Value<'_>, identity: &Identity, meter: &mut Meter) -> Result<Str
         }
         _ => written(value, meter)?,
     };
-    meter.charge_text(name.len())?;
+    meter.charge_text(4 * name.len())?;
     Ok(name)
 }
 

@@ -49,6 +49,14 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// How long it is, if it is a text.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Key::String(value) => value.len(),
+            _ => 0,
+        }
+    }
+
     fn rank(&self) -> (u8, i128, &str) {
         match self {
             Key::Bool(value) => (0, i128::from(*value), ""),
@@ -79,6 +87,9 @@ impl Ord for Key<'_> {
     }
 }
 
+/// What it costs to find an entry in two maps, besides comparing it.
+const ENTRY_COST: u64 = 3;
+
 impl<'a> Map<'a> {
     pub(super) fn len(&self) -> usize {
         match self {
@@ -92,18 +103,24 @@ impl<'a> Map<'a> {
         match self {
             Map::Data { data, .. } => {
                 let Value::String(key) = key else { return Err(Fault::no_such_overload()) };
+                meter.charge_text(key.len().saturating_sub(10))?;
                 let name = match &data.kind {
                     DataKind::Object(_) => unescape(key),
                     _ => Some(Cow::Borrowed(&**key)),
                 };
                 name.map_or(Ok(None), |name| self.field(&name, meter))
             }
-            Map::Made(entries) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
+            Map::Made(entries) => {
+                let Some(key) = Key::of(key) else { return Ok(None) };
+                meter.charge_lookup(key.bytes(), entries.len())?;
+                Ok(entries.get(&key).cloned())
+            }
         }
     }
 
     /// The value of a field by the name that stands in the data.
     pub(super) fn field(&self, name: &str, meter: &mut Meter) -> Result<Option<Value<'a>>, Fault> {
+        meter.charge_lookup(name.len(), self.len())?;
         match self {
             Map::Data { entries, data } => {
                 let (Some(value), Some((inner, is_object))) = (entries.get(name), type_of(data, name)) else {
@@ -142,6 +159,7 @@ impl<'a> Map<'a> {
         match (self, other) {
             (Map::Data { entries, data }, Map::Data { entries: others, .. }) => {
                 for (name, value) in *entries {
+                    meter.charge(ENTRY_COST)?;
                     let same = if type_of(data, name).is_some() {
                         match (self.field(name, meter)?, other.field(name, meter)?) {
                             (Some(left), Some(right)) => equal(&left, &right, meter)?,
@@ -159,6 +177,7 @@ impl<'a> Map<'a> {
             }
             _ => {
                 for key in self.keys(meter)? {
+                    meter.charge(ENTRY_COST)?;
                     match (self.get(&key, meter)?, other.get(&key, meter)?) {
                         (Some(left), Some(right)) if equal(&left, &right, meter)? => {}
                         _ => return Ok(false),

@@ -63,7 +63,15 @@ const REASONS: [(&str, Reason); 4] = [
 impl Rules {
     /// Compiles the rules of a structural schema, the `openAPIV3Schema` of a version, which stands at `path`.
     pub fn compile(schema: &Value, path: &Path<'_>) -> Result<Rules, Errors> {
-        let data = DataType::of_resource(schema);
+        Rules::compile_as(DataType::of_resource(schema), schema, path)
+    }
+
+    /// Compiles the rules of a part of a structural schema.
+    pub fn compile_part(schema: &Value, path: &Path<'_>) -> Result<Rules, Errors> {
+        Rules::compile_as(DataType::from_schema(schema), schema, path)
+    }
+
+    fn compile_as(data: DataType, schema: &Value, path: &Path<'_>) -> Result<Rules, Errors> {
         let mut compiler = Compiler { schema_errors: Errors::default(), rule_errors: Errors::default() };
         let root = compiler.node(schema, &data, path, None);
         let Compiler { schema_errors: mut errors, rule_errors } = compiler;

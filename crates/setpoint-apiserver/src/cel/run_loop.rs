@@ -8,7 +8,7 @@ use super::functions::lists;
 use super::map::Key;
 use super::program::LoopNode;
 use super::syntax::Macro;
-use super::value::{Fault, Value};
+use super::value::{Fault, Meter, Value};
 
 /// What a turn of a loop costs besides its body.
 const TURN_COST: u64 = 3;
@@ -91,55 +91,54 @@ impl<'a> Evaluator<'_, 'a> {
             let (key, value) = element(self, index)?;
             self.variables.truncate(place);
             if of.variables == 2 {
-                self.variables.push(Some(key.clone()));
+                self.variables.push(Some(key));
             }
-            self.variables.push(Some(value.clone()));
+            self.variables.push(Some(value));
             if let Some(filter) = &of.filter
                 && !self.condition(filter)?
             {
                 continue;
             }
-            if let Some(decision) = self.turn(of, gathered, key, value)? {
+            if let Some(decision) = self.turn(of, gathered, place)? {
                 return Ok(Some(decision));
             }
         }
         Ok(None)
     }
 
-    fn turn(
-        &mut self,
-        of: &'a LoopNode,
-        gathered: &mut Gathered<'a>,
-        key: Value<'a>,
-        value: Value<'a>,
-    ) -> Result<Option<bool>, Fault> {
+    /// Runs the body once; the loop's first variable is at `place`.
+    fn turn(&mut self, of: &'a LoopNode, gathered: &mut Gathered<'a>, place: usize) -> Result<Option<bool>, Fault> {
         match gathered {
             Gathered::Decision { neutral, failed } => match self.condition(&of.body) {
                 Ok(result) if result != *neutral => return Ok(Some(result)),
                 Ok(_) => {}
                 Err(Fault::Exhausted) => return Err(Fault::Exhausted),
-                Err(fault) => *failed = failed.take().or(Some(fault)),
+                Err(fault) => {
+                    self.context.meter.charge_failure()?;
+                    *failed = failed.take().or(Some(fault));
+                }
             },
             Gathered::Count(count) => *count += u64::from(self.condition(&of.body)?),
             Gathered::List(items) if of.name == Macro::Filter => {
                 if self.condition(&of.body)? {
-                    items.push(value);
+                    items.extend(self.variables[place].clone());
                 }
             }
             Gathered::List(items) => items.push(self.evaluate(&of.body)?),
             Gathered::Keys { items, keys } => {
-                items.push(value);
+                items.extend(self.variables[place].clone());
                 keys.push(self.evaluate(&of.body)?);
             }
             Gathered::Map(map) => {
                 let made = self.evaluate(&of.body)?;
                 if of.name == Macro::TransformMap {
-                    insert(map, &key, made)?;
+                    let key = self.variables[place].as_ref().unwrap_or(&Value::Null);
+                    insert(map, key, made, self.context.meter)?;
                 } else {
                     let Value::Map(entries) = made else { return Err(Fault::no_such_overload()) };
                     for key in entries.keys(self.context.meter)? {
                         let value = entries.get(&key, self.context.meter)?.unwrap_or(Value::Null);
-                        insert(map, &key, value)?;
+                        insert(map, &key, value, self.context.meter)?;
                     }
                 }
             }
@@ -161,8 +160,18 @@ impl<'a> Evaluator<'_, 'a> {
     }
 }
 
-fn insert<'a>(map: &mut BTreeMap<Key<'a>, Value<'a>>, key: &Value<'a>, value: Value<'a>) -> Result<(), Fault> {
+/// What putting an entry into a map costs, besides the length of its key.
+const INSERT_COST: u64 = 5;
+
+fn insert<'a>(
+    map: &mut BTreeMap<Key<'a>, Value<'a>>,
+    key: &Value<'a>,
+    value: Value<'a>,
+    meter: &mut Meter,
+) -> Result<(), Fault> {
     let name = Key::of(key).ok_or_else(|| Fault::failed("unsupported key type"))?;
+    meter.charge(INSERT_COST)?;
+    meter.charge_lookup(name.bytes(), map.len())?;
     match map.insert(name, value) {
         None => Ok(()),
         Some(_) => Err(Fault::failed(format!("insert failed: key {} already exists", key.shown()))),

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use setpoint_api::field::{self, Errors, FieldError, Path};
+use setpoint_api::field::{self, Errors, Path};
 
 use super::data_type::{DataKind, DataType, Identity};
 use super::evaluate::Evaluator;
@@ -16,6 +16,9 @@ use super::value::{Fault, Meter, Value};
 
 /// The longest message that an expression may make.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+/// What it costs to begin with a rule, of the object's budget: many rules on many values are much work, however short.
+const RULE_COST: u64 = 5;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -29,21 +32,41 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget { per_rule: 1_000_000, per_object: 10_000_000 }
+        Budget { per_rule: 1_000_000, per_object: 2_500_000 }
     }
 }
 
 impl Rules {
     /// Evaluates the rules on an object that fits the schema, and on the one it replaces. What fails is added to the
-    /// errors; failures that do not count, because what fails did not change, are the warnings returned.
-    pub fn validate(&self, object: &Json, old: Option<&Json>, budget: Budget, errors: &mut Errors) -> Vec<String> {
-        let Some((root, data)) = &self.root else { return Vec::new() };
-        let mut validation = Validation { budget, left: budget.per_object, errors, warnings: Vec::new() };
+    /// errors; a failure that does not count, because what fails did not change, is only remarked upon.
+    pub fn validate(&self, object: &Json, old: Option<&Json>, budget: Budget, errors: &mut Errors) {
         let pair = old.map(|old| Pair::new(object, old));
         let history = History { old, pair: pair.as_ref(), parent: None };
+        self.evaluate(object, history, budget, &Path::ROOT, errors);
+    }
+
+    /// Evaluates the rules on a default at a path: one that stays as it was, and one that is new.
+    pub fn validate_default(&self, value: &Json, path: &Path<'_>, errors: &mut Errors) {
+        let before = errors.len();
+        let budget = Budget::default();
+        self.evaluate(value, History { old: Some(value), pair: None, parent: None }, budget, path, errors);
+        if errors.len() == before {
+            self.evaluate(value, History { old: None, pair: None, parent: None }, budget, path, errors);
+        }
+    }
+
+    fn evaluate<'a>(
+        &'a self,
+        value: &'a Json,
+        history: History<'a, '_>,
+        budget: Budget,
+        path: &Path<'_>,
+        errors: &mut Errors,
+    ) {
+        let Some((root, data)) = &self.root else { return };
+        let mut validation = Validation { budget, left: budget.per_object, errors };
         // Nothing follows that a spent budget could stop.
-        let _ = validation.node(root, data, object, history, &Path::ROOT);
-        validation.warnings
+        let _ = validation.node(root, data, value, history, path);
     }
 }
 
@@ -54,7 +77,6 @@ struct Validation<'v> {
     budget: Budget,
     left: u64,
     errors: &'v mut Errors,
-    warnings: Vec<String>,
 }
 
 /// A value and the one it replaces.
@@ -183,6 +205,11 @@ impl Validation<'_> {
         path: &Path<'_>,
     ) -> Result<(), Spent> {
         let subject = Subject { data, value, old: history.old };
+        let Some(left) = self.left.checked_sub(RULE_COST) else {
+            self.fail(data, path, OUT_OF_BUDGET);
+            return Err(Spent);
+        };
+        self.left = left;
         let result = self.metered(|meter| subject.evaluate(&rule.program, rule.optional_old_self, meter));
         let name = if rule.message.is_empty() { &rule.text } else { &rule.message };
         match result {
@@ -240,6 +267,8 @@ impl Validation<'_> {
         history: History<'a, '_>,
         path: &Path<'_>,
     ) -> Result<(), Spent> {
+        // The message repeats the value, unless it has parts.
+        self.left = self.left.saturating_sub(value_bytes(subject.value) / 10);
         let mut place = path.to_string();
         if let Some(below) = &rule.field_path {
             if !place.is_empty() {
@@ -260,7 +289,7 @@ impl Validation<'_> {
             }
         };
         if !rule.uses_old_self && history.is_unchanged() {
-            self.warnings.extend(found.iter().map(FieldError::to_string));
+            found.iter().for_each(|error| self.errors.remark(error.to_string()));
         } else {
             self.errors.extend(found);
         }
@@ -335,6 +364,11 @@ fn report(reason: Reason, subject: Subject<'_>, detail: &str, path: &Path<'_>, e
         }
         Reason::Invalid => errors.invalid(path, subject.value, detail),
     }
+}
+
+/// How long a message about a value is at least.
+fn value_bytes(value: &Json) -> u64 {
+    value.as_str().map_or(0, |text| text.len() as u64)
 }
 
 /// A path that was made into text. That of the object itself is shown as Kubernetes shows no path.

@@ -49,6 +49,13 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What an element costs that is put into a list.
+const ITEM_COST: u64 = 3;
+/// What reading a text that means something else costs, besides its length.
+const READ_COST: u64 = 5;
+/// What a failure costs that does not end the evaluation.
+const FAILURE_COST: u64 = 10;
+
 /// What is left of a rule's budget, in CEL's units of cost.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -78,9 +85,25 @@ impl Meter {
         self.charge((bytes as u64).div_ceil(10))
     }
 
-    /// For walking or copying a list: its length.
+    /// For finding a key among so many entries: nothing much, unless there are many or the key is long.
+    pub(super) fn charge_lookup(&mut self, key_bytes: usize, entries: usize) -> Result<(), Fault> {
+        let comparisons = u64::from(entries.max(1).ilog2()) + 1;
+        self.charge(comparisons / 2 + (key_bytes as u64 / 10).saturating_mul(comparisons))
+    }
+
+    /// For a failure that did not decide: making it is more than a step.
+    pub(super) fn charge_failure(&mut self) -> Result<(), Fault> {
+        self.charge(FAILURE_COST)
+    }
+
+    /// For reading a text that means something else, and for saying what is wrong with it.
+    pub(super) fn charge_reading(&mut self, text: &str) -> Result<(), Fault> {
+        self.charge(READ_COST + text.len() as u64 / 5)
+    }
+
+    /// For gathering the elements of a list or a map.
     pub(super) fn charge_items(&mut self, count: usize) -> Result<(), Fault> {
-        self.charge(count as u64)
+        self.charge(ITEM_COST.saturating_mul(count as u64))
     }
 
     pub(super) fn left(&self) -> u64 {
@@ -165,7 +188,7 @@ impl<'a> Value<'a> {
         let text = || json.as_str().ok_or_else(|| unexpected("string"));
         let mut read = |what: &str, value: fn(&str) -> Option<Value<'a>>| {
             let text = text()?;
-            meter.charge_text(text.len())?;
+            meter.charge_reading(text)?;
             value(text).ok_or_else(|| Fault::failed(format!("Invalid {what} {text}")))
         };
         match &data.kind {

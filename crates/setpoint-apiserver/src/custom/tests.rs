@@ -255,6 +255,18 @@ proptest! {
     }
 
     #[test]
+    fn an_object_that_was_stored_is_shown_as_it_is(schema in schema(), value in value()) {
+        let structure = Structure::compile(&json!({"type": "object", "properties": {"a": schema}}));
+        let mut stored = json!({"a": value});
+        prune(&mut stored, &structure);
+        default(&mut stored, &structure);
+        let mut shown: Value = serde_json::from_str(&stored.to_string()).expect("what is written as JSON is read as JSON");
+        prop_assert!(prune(&mut shown, &structure).is_empty());
+        default(&mut shown, &structure);
+        prop_assert_eq!(stored, shown);
+    }
+
+    #[test]
     fn a_default_is_never_pruned(schema in schema(), value in value()) {
         let structure = Structure::compile(&json!({"type": "object", "properties": {"a": schema}}));
         let mut object = json!({"a": value});

@@ -42,7 +42,7 @@ fn definition(name: &str, schema: &Value, names: &HashMap<Box<str>, usize>) -> D
         })
         .collect();
     fields.sort_by(|a, b| a.name.cmp(&b.name));
-    Definition { name: type_name.into(), fields, atomic: schema_facts::is_atomic_type(type_name) }
+    Definition { name: type_name.into(), fields, atomic: schema_facts::is_atomic_type(type_name), open: false }
 }
 
 fn shape(schema: &Value, names: &HashMap<Box<str>, usize>) -> Shape {

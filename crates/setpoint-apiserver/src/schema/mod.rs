@@ -104,6 +104,8 @@ pub struct Definition {
     fields: Vec<Field>,
     /// Whether an apply sees objects of this type as one value.
     atomic: bool,
+    /// Whether an object may have other fields too.
+    open: bool,
 }
 
 impl Definition {
@@ -183,7 +185,10 @@ impl<'s> Type<'s> {
 
     /// Whether an object of this type may have a field of this name.
     pub fn allows(self, name: &str) -> bool {
-        !matches!(self.shape, Shape::Object(_)) || self.field(name).is_some()
+        match self.shape {
+            Shape::Object(index) => self.definitions[*index].open || self.field(name).is_some(),
+            _ => true,
+        }
     }
 
     /// Whether an apply sees a value of this type as one: a scalar, or what is marked so. A value of which nothing is

@@ -80,13 +80,11 @@ impl Compiler {
         }
     }
 
-    /// The object at the root has `metadata`. One that keeps what it does not know has no fields of its own here.
+    /// The object at the root has `metadata`.
     fn object(&mut self, structure: &Structure, metadata: Option<usize>) -> Shape {
-        if structure.preserves_unknown {
-            return Shape::Any;
-        }
         let position = self.definitions.len();
-        self.definitions.push(Definition { atomic: structure.atomic, ..Definition::default() });
+        let (atomic, open) = (structure.atomic, structure.preserves_unknown);
+        self.definitions.push(Definition { atomic, open, ..Definition::default() });
         let mut fields: Vec<Field> = structure
             .properties()
             .filter(|(name, _)| metadata.is_none() || !matches!(*name, "apiVersion" | "kind" | "metadata"))

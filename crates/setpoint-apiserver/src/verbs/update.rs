@@ -139,7 +139,7 @@ pub(super) async fn change_object(
         };
         pipeline::begin_update(resource, &mut object, old, part);
         let claim = services::allocate(server, resource, &mut object, Some(old))?;
-        pipeline::finish_update(resource, &mut object, old, part)?;
+        warnings.extend(pipeline::finish_update(resource, &mut object, old, part)?);
         warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(old)));
         match save(server, call, options, &current, object, record).await? {
             Written::Done(stored) => {

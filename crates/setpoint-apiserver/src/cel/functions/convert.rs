@@ -17,7 +17,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "(timestamp) -> int",
             "(uint) -> int",
         ],
-        |_, arguments| {
+        |context, arguments| {
             let overflow = || Fault::failed("integer overflow");
             match arguments {
                 [value @ Value::Int(_)] => Ok(value.clone()),
@@ -30,36 +30,45 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 [Value::Timestamp(timestamp)] => Ok(Value::Int(
                     i64::try_from(timestamp.as_nanoseconds().div_euclid(1_000_000_000)).unwrap_or_default(),
                 )),
-                [from @ Value::String(text)] => text.parse().map(Value::Int).map_err(|_| not_converted(from, "int")),
+                [from @ Value::String(text)] => {
+                    context.meter.charge_reading(text)?;
+                    text.parse().map(Value::Int).map_err(|_| not_converted(from, "int"))
+                }
                 _ => Err(Fault::no_such_overload()),
             }
         },
     ),
-    global("uint", &["(uint) -> uint", "(double) -> uint", "(int) -> uint", "(string) -> uint"], |_, arguments| {
-        let overflow = || Fault::failed("unsigned integer overflow");
-        match arguments {
-            [value @ Value::Uint(_)] => Ok(value.clone()),
-            [Value::Int(value)] => u64::try_from(*value).map(Value::Uint).map_err(|_| overflow()),
-            [Value::Double(value)] => {
-                let fits = *value >= 0.0 && *value < 18_446_744_073_709_551_616.0;
-                if fits { Ok(Value::Uint(*value as u64)) } else { Err(overflow()) }
+    global(
+        "uint",
+        &["(uint) -> uint", "(double) -> uint", "(int) -> uint", "(string) -> uint"],
+        |context, arguments| {
+            let overflow = || Fault::failed("unsigned integer overflow");
+            match arguments {
+                [value @ Value::Uint(_)] => Ok(value.clone()),
+                [Value::Int(value)] => u64::try_from(*value).map(Value::Uint).map_err(|_| overflow()),
+                [Value::Double(value)] => {
+                    let fits = *value >= 0.0 && *value < 18_446_744_073_709_551_616.0;
+                    if fits { Ok(Value::Uint(*value as u64)) } else { Err(overflow()) }
+                }
+                [from @ Value::String(text)] => {
+                    context.meter.charge_reading(text)?;
+                    let digits = Some(&**text).filter(|text| !text.starts_with('+'));
+                    let value = digits.and_then(|text| text.parse().ok());
+                    value.map(Value::Uint).ok_or_else(|| not_converted(from, "uint"))
+                }
+                _ => Err(Fault::no_such_overload()),
             }
-            [from @ Value::String(text)] => {
-                let digits = Some(&**text).filter(|text| !text.starts_with('+'));
-                let value = digits.and_then(|text| text.parse().ok());
-                value.map(Value::Uint).ok_or_else(|| not_converted(from, "uint"))
-            }
-            _ => Err(Fault::no_such_overload()),
-        }
-    }),
+        },
+    ),
     global(
         "double",
         &["(double) -> double", "(int) -> double", "(string) -> double", "(uint) -> double"],
-        |_, arguments| match arguments {
+        |context, arguments| match arguments {
             [value @ Value::Double(_)] => Ok(value.clone()),
             [Value::Int(value)] => Ok(Value::Double(*value as f64)),
             [Value::Uint(value)] => Ok(Value::Double(*value as f64)),
             [from @ Value::String(text)] => {
+                context.meter.charge_reading(text)?;
                 number::read(text).map(Value::Double).ok_or_else(|| not_converted(from, "double"))
             }
             _ => Err(Fault::no_such_overload()),
@@ -101,20 +110,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => Err(Fault::no_such_overload()),
         },
     ),
-    global("duration", &["(duration) -> duration", "(int) -> duration", "(string) -> duration"], |_, arguments| {
-        match arguments {
+    global(
+        "duration",
+        &["(duration) -> duration", "(int) -> duration", "(string) -> duration"],
+        |context, arguments| match arguments {
             [value @ Value::Duration(_)] => Ok(value.clone()),
             [Value::Int(nanos)] => Ok(Value::Duration(*nanos)),
             [from @ Value::String(text)] => {
+                context.meter.charge_reading(text)?;
                 time::duration(text).map(Value::Duration).ok_or_else(|| not_converted(from, "google.protobuf.Duration"))
             }
             _ => Err(Fault::no_such_overload()),
-        }
-    }),
+        },
+    ),
     global(
         "timestamp",
         &["(timestamp) -> timestamp", "(int) -> timestamp", "(string) -> timestamp"],
-        |_, arguments| {
+        |context, arguments| {
             let overflow = || Fault::failed("timestamp overflow");
             match arguments {
                 [value @ Value::Timestamp(_)] => Ok(value.clone()),
@@ -122,6 +134,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
                     .map(Value::Timestamp)
                     .ok_or_else(overflow),
                 [from @ Value::String(text)] => {
+                    context.meter.charge_reading(text)?;
                     time::timestamp(text).map(Value::Timestamp).map_err(|error| match error {
                         TimeError::Range => overflow(),
                         TimeError::Syntax => not_converted(from, "google.protobuf.Timestamp"),
@@ -133,6 +146,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
+/// What writing a number as a text costs.
+const WRITE_COST: u64 = 3;
+
 fn not_converted(from: &Value<'_>, to: &str) -> Fault {
     Fault::failed(format!("type conversion error from '{}' to '{to}'", from.type_name()))
 }
@@ -141,7 +157,11 @@ fn not_converted(from: &Value<'_>, to: &str) -> Fault {
 pub(super) fn text_of<'a>(context: &mut Context<'_, 'a>, value: &Value<'a>) -> Result<Value<'a>, Fault> {
     Ok(match value {
         Value::String(_) => value.clone(),
-        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) => Value::text(value.shown()),
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) => {
+            let digits = if matches!(value, Value::Double(_)) { 2 } else { 1 };
+            context.meter.charge(digits * WRITE_COST)?;
+            Value::text(value.shown())
+        }
         Value::Bytes(bytes) => {
             context.meter.charge_text(bytes.len())?;
             let text = std::str::from_utf8(bytes);

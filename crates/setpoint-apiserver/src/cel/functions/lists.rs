@@ -112,7 +112,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     global("lists.range", &["(int) -> list(int)"], |context, arguments| match arguments {
         [Value::Int(end)] => {
-            context.meter.charge(u64::try_from(*end).unwrap_or_default())?;
+            context.meter.charge_items(usize::try_from(*end).unwrap_or_default())?;
             Ok(Value::list((0..*end).map(Value::Int).collect()))
         }
         _ => Err(Fault::no_such_overload()),

@@ -71,7 +71,8 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
+fn parse_ip(context: &mut Context<'_, '_>, text: &str) -> Result<IpAddr, Fault> {
+    context.meter.charge_reading(text)?;
     let zone = text
         .split_once('%')
         .is_some_and(|(address, zone)| !zone.is_empty() && matches!(address.parse(), Ok(IpAddr::V6(_))));
@@ -89,75 +90,83 @@ fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
     Ok(address)
 }
 
-fn parse_cidr(text: &str) -> Result<Cidr, Fault> {
+fn parse_cidr(context: &mut Context<'_, '_>, text: &str) -> Result<Cidr, Fault> {
+    context.meter.charge_reading(text)?;
     const CONTEXT: &str = "network address parse error during conversion from string";
     Cidr::parse(text).map_err(|problem| Fault::failed(format!("{CONTEXT}: {CONTEXT}: {problem}")))
 }
 
 const IS: &[&str] = &["(net.IP) -> bool"];
 
-pub(super) const FUNCTIONS: &[Function] =
-    &[
-        global("ip", &["(string) -> net.IP"], |_, arguments| match arguments {
-            [Value::String(text)] => parse_ip(text).map(Value::Ip),
+pub(super) const FUNCTIONS: &[Function] = &[
+    global("ip", &["(string) -> net.IP"], |context, arguments| match arguments {
+        [Value::String(text)] => parse_ip(context, text).map(Value::Ip),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    global("isIP", &["(string) -> bool"], |context, arguments| match arguments {
+        [Value::String(text)] => is(parse_ip(context, text)),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    global("ip.isCanonical", &["(string) -> bool"], |context, arguments| match arguments {
+        [Value::String(text)] => Ok(Value::Bool(parse_ip(context, text)?.to_string() == **text)),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    member("family", &["(net.IP) -> int"], |_, arguments| match arguments {
+        [Value::Ip(address)] => Ok(Value::Int(if address.is_ipv4() { 4 } else { 6 })),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    member("isUnspecified", IS, |_, arguments| test(arguments, |address| address.is_unspecified())),
+    member("isLoopback", IS, |_, arguments| test(arguments, |address| address.is_loopback())),
+    member("isLinkLocalMulticast", IS, |_, arguments| test(arguments, is_link_local_multicast)),
+    member("isLinkLocalUnicast", IS, |_, arguments| test(arguments, is_link_local_unicast)),
+    member("isGlobalUnicast", IS, |_, arguments| {
+        test(arguments, |address| {
+            let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+            !broadcast
+                && !address.is_unspecified()
+                && !address.is_loopback()
+                && !address.is_multicast()
+                && !is_link_local_unicast(address)
+        })
+    }),
+    global("cidr", &["(string) -> net.CIDR"], |context, arguments| match arguments {
+        [Value::String(text)] => parse_cidr(context, text).map(Value::Cidr),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    global("isCIDR", &["(string) -> bool"], |context, arguments| match arguments {
+        [Value::String(text)] => is(parse_cidr(context, text)),
+        _ => Err(Fault::no_such_overload()),
+    }),
+    member("containsIP", &["(net.CIDR, string) -> bool", "(net.CIDR, net.IP) -> bool"], |context, arguments| {
+        match arguments {
+            [Value::Cidr(cidr), Value::Ip(address)] => Ok(Value::Bool(cidr.contains(*address))),
+            [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.contains(parse_ip(context, text)?))),
             _ => Err(Fault::no_such_overload()),
-        }),
-        global("isIP", &["(string) -> bool"], |_, arguments| match arguments {
-            [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_ok())),
+        }
+    }),
+    member("containsCIDR", &["(net.CIDR, string) -> bool", "(net.CIDR, net.CIDR) -> bool"], |context, arguments| {
+        match arguments {
+            [Value::Cidr(cidr), Value::Cidr(other)] => Ok(Value::Bool(cidr.covers(*other))),
+            [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.covers(parse_cidr(context, text)?))),
             _ => Err(Fault::no_such_overload()),
-        }),
-        global("ip.isCanonical", &["(string) -> bool"], |_, arguments| match arguments {
-            [Value::String(text)] => Ok(Value::Bool(parse_ip(text)?.to_string() == **text)),
-            _ => Err(Fault::no_such_overload()),
-        }),
-        member("family", &["(net.IP) -> int"], |_, arguments| match arguments {
-            [Value::Ip(address)] => Ok(Value::Int(if address.is_ipv4() { 4 } else { 6 })),
-            _ => Err(Fault::no_such_overload()),
-        }),
-        member("isUnspecified", IS, |_, arguments| test(arguments, |address| address.is_unspecified())),
-        member("isLoopback", IS, |_, arguments| test(arguments, |address| address.is_loopback())),
-        member("isLinkLocalMulticast", IS, |_, arguments| test(arguments, is_link_local_multicast)),
-        member("isLinkLocalUnicast", IS, |_, arguments| test(arguments, is_link_local_unicast)),
-        member("isGlobalUnicast", IS, |_, arguments| {
-            test(arguments, |address| {
-                let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-                !broadcast
-                    && !address.is_unspecified()
-                    && !address.is_loopback()
-                    && !address.is_multicast()
-                    && !is_link_local_unicast(address)
-            })
-        }),
-        global("cidr", &["(string) -> net.CIDR"], |_, arguments| match arguments {
-            [Value::String(text)] => parse_cidr(text).map(Value::Cidr),
-            _ => Err(Fault::no_such_overload()),
-        }),
-        global("isCIDR", &["(string) -> bool"], |_, arguments| match arguments {
-            [Value::String(text)] => Ok(Value::Bool(Cidr::parse(text).is_ok())),
-            _ => Err(Fault::no_such_overload()),
-        }),
-        member("containsIP", &["(net.CIDR, string) -> bool", "(net.CIDR, net.IP) -> bool"], |_, arguments| {
-            match arguments {
-                [Value::Cidr(cidr), Value::Ip(address)] => Ok(Value::Bool(cidr.contains(*address))),
-                [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.contains(parse_ip(text)?))),
-                _ => Err(Fault::no_such_overload()),
-            }
-        }),
-        member("containsCIDR", &["(net.CIDR, string) -> bool", "(net.CIDR, net.CIDR) -> bool"], |_, arguments| {
-            match arguments {
-                [Value::Cidr(cidr), Value::Cidr(other)] => Ok(Value::Bool(cidr.covers(*other))),
-                [Value::Cidr(cidr), Value::String(text)] => Ok(Value::Bool(cidr.covers(parse_cidr(text)?))),
-                _ => Err(Fault::no_such_overload()),
-            }
-        }),
-        member("ip", &["(net.CIDR) -> net.IP"], |_, arguments| of_cidr(arguments, |cidr| Value::Ip(cidr.address))),
-        member("prefixLength", &["(net.CIDR) -> int"], |_, arguments| {
-            of_cidr(arguments, |cidr| Value::Int(i64::from(cidr.prefix)))
-        }),
-        member("masked", &["(net.CIDR) -> net.CIDR"], |_: &mut Context<'_, '_>, arguments| {
-            of_cidr(arguments, |cidr| Value::Cidr(cidr.masked()))
-        }),
-    ];
+        }
+    }),
+    member("ip", &["(net.CIDR) -> net.IP"], |_, arguments| of_cidr(arguments, |cidr| Value::Ip(cidr.address))),
+    member("prefixLength", &["(net.CIDR) -> int"], |_, arguments| {
+        of_cidr(arguments, |cidr| Value::Int(i64::from(cidr.prefix)))
+    }),
+    member("masked", &["(net.CIDR) -> net.CIDR"], |_: &mut Context<'_, '_>, arguments| {
+        of_cidr(arguments, |cidr| Value::Cidr(cidr.masked()))
+    }),
+];
+
+/// Whether reading went well.
+fn is<'a, T>(read: Result<T, Fault>) -> Result<Value<'a>, Fault> {
+    match read {
+        Err(Fault::Exhausted) => Err(Fault::Exhausted),
+        read => Ok(Value::Bool(read.is_ok())),
+    }
+}
 
 fn test<'a>(arguments: &[Value<'a>], holds: fn(IpAddr) -> bool) -> Result<Value<'a>, Fault> {
     match arguments {

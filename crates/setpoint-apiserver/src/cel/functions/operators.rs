@@ -117,7 +117,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ],
         |context, arguments| match arguments {
             [Value::Optional(_), _] => optional_index(context, arguments),
-            [container, index] => index_of(context, container, index)?.ok_or_else(|| missing(container, index)),
+            [container, index] => {
+                index_of(context, container, index)?.map_or_else(|| missing(context, container, index), Ok)
+            }
             _ => Err(Fault::no_such_overload()),
         },
     ),
@@ -254,10 +256,13 @@ fn optional_index<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) ->
     Ok(found.map_or(Value::Optional(None), Value::some))
 }
 
-fn missing(container: &Value<'_>, index: &Value<'_>) -> Fault {
+fn missing<'a>(context: &mut Context<'_, 'a>, container: &Value<'_>, index: &Value<'_>) -> Result<Value<'a>, Fault> {
+    if let Value::String(key) = index {
+        context.meter.charge_text(key.len())?;
+    }
     let index = index.shown();
-    Fault::failed(match container {
+    Err(Fault::failed(match container {
         Value::List(_) => format!("index out of bounds: {index}"),
         _ => format!("no such key: {index}"),
-    })
+    }))
 }

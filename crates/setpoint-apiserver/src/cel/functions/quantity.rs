@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use setpoint_api::quantity::Quantity;
+use setpoint_api::quantity::{Quantity, QuantityError};
 
+use crate::cel::evaluate::Context;
 use crate::cel::function::{Function, global, member};
 use crate::cel::value::{Fault, Value};
 
@@ -15,15 +16,15 @@ const SUM: &[&str] = &[
 ];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    global("quantity", &["(string) -> kubernetes.Quantity"], |_, arguments| match arguments {
-        [Value::String(text)] => match Quantity::parse(text) {
+    global("quantity", &["(string) -> kubernetes.Quantity"], |context, arguments| match arguments {
+        [Value::String(text)] => match read(context, text)? {
             Ok(quantity) => Ok(Value::Quantity(Rc::new(quantity))),
             Err(error) => Err(Fault::failed(error.to_string())),
         },
         _ => Err(Fault::no_such_overload()),
     }),
-    global("isQuantity", &["(string) -> bool"], |_, arguments| match arguments {
-        [Value::String(text)] => Ok(Value::Bool(Quantity::parse(text).is_ok())),
+    global("isQuantity", &["(string) -> bool"], |context, arguments| match arguments {
+        [Value::String(text)] => Ok(Value::Bool(read(context, text)?.is_ok())),
         _ => Err(Fault::no_such_overload()),
     }),
     global("sign", &["(kubernetes.Quantity) -> int"], |_, arguments| match arguments {
@@ -52,6 +53,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     member("add", SUM, |_, arguments| combine(arguments, Quantity::checked_add)),
     member("sub", SUM, |_, arguments| combine(arguments, Quantity::checked_sub)),
 ];
+
+fn read(context: &mut Context<'_, '_>, text: &str) -> Result<Result<Quantity, QuantityError>, Fault> {
+    context.meter.charge_reading(text)?;
+    Ok(Quantity::parse(text))
+}
 
 fn order<'a>(ordering: Ordering) -> Value<'a> {
     Value::Int(ordering as i64)

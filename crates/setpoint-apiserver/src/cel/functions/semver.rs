@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use crate::cel::evaluate::Context;
 use crate::cel::function::{Function, global, member};
 use crate::cel::value::{Fault, Value};
 
@@ -43,6 +44,15 @@ impl Semver {
             }
         }
         Ok(Semver { numbers, prerelease })
+    }
+
+    /// How much there is to compare.
+    pub(in crate::cel) fn weight(&self) -> u64 {
+        let bytes = |identifier: &Identifier| match identifier {
+            Identifier::Number(_) => 0,
+            Identifier::Text(text) => text.len() as u64 / 10,
+        };
+        self.prerelease.iter().map(|identifier| 1 + bytes(identifier)).sum()
     }
 
     /// Reads what people write: `v1`, `1.2`, `01.2.3`.
@@ -130,36 +140,49 @@ const TEST: &[&str] = &["(kubernetes.Semver, kubernetes.Semver) -> bool"];
 const PART: &[&str] = &["(kubernetes.Semver) -> int"];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    global("semver", &["(string) -> kubernetes.Semver", "(string, bool) -> kubernetes.Semver"], |_, arguments| {
-        match read(arguments)? {
+    global(
+        "semver",
+        &["(string) -> kubernetes.Semver", "(string, bool) -> kubernetes.Semver"],
+        |context, arguments| match read(context, arguments)? {
             Ok(version) => Ok(Value::Semver(Rc::new(version))),
             Err(problem) => Err(Fault::failed(problem)),
-        }
+        },
+    ),
+    global("isSemver", &["(string) -> bool", "(string, bool) -> bool"], |context, arguments| {
+        Ok(Value::Bool(read(context, arguments)?.is_ok()))
     }),
-    global("isSemver", &["(string) -> bool", "(string, bool) -> bool"], |_, arguments| {
-        Ok(Value::Bool(read(arguments)?.is_ok()))
+    member("isGreaterThan", TEST, |context, arguments| {
+        compare(context, arguments).map(|ordering| Value::Bool(ordering.is_gt()))
     }),
-    member("isGreaterThan", TEST, |_, arguments| compare(arguments).map(|ordering| Value::Bool(ordering.is_gt()))),
-    member("isLessThan", TEST, |_, arguments| compare(arguments).map(|ordering| Value::Bool(ordering.is_lt()))),
-    member("compareTo", &["(kubernetes.Semver, kubernetes.Semver) -> int"], |_, arguments| {
-        compare(arguments).map(|ordering| Value::Int(ordering as i64))
+    member("isLessThan", TEST, |context, arguments| {
+        compare(context, arguments).map(|ordering| Value::Bool(ordering.is_lt()))
+    }),
+    member("compareTo", &["(kubernetes.Semver, kubernetes.Semver) -> int"], |context, arguments| {
+        compare(context, arguments).map(|ordering| Value::Int(ordering as i64))
     }),
     member("major", PART, |_, arguments| part(arguments, 0)),
     member("minor", PART, |_, arguments| part(arguments, 1)),
     member("patch", PART, |_, arguments| part(arguments, 2)),
 ];
 
-fn read(arguments: &[Value<'_>]) -> Result<Result<Semver, String>, Fault> {
-    match arguments {
-        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Semver::parse(text)),
-        [Value::String(text), Value::Bool(true)] => Ok(Semver::parse_loosely(text)),
-        _ => Err(Fault::no_such_overload()),
-    }
+fn read(context: &mut Context<'_, '_>, arguments: &[Value<'_>]) -> Result<Result<Semver, String>, Fault> {
+    let (text, loosely) = match arguments {
+        [Value::String(text)] => (text, false),
+        [Value::String(text), Value::Bool(loosely)] => (text, *loosely),
+        _ => return Err(Fault::no_such_overload()),
+    };
+    // A text of dots has as many parts as it has dots.
+    context.meter.charge_reading(text)?;
+    context.meter.charge(text.len() as u64)?;
+    Ok(if loosely { Semver::parse_loosely(text) } else { Semver::parse(text) })
 }
 
-fn compare(arguments: &[Value<'_>]) -> Result<Ordering, Fault> {
+fn compare(context: &mut Context<'_, '_>, arguments: &[Value<'_>]) -> Result<Ordering, Fault> {
     match arguments {
-        [Value::Semver(left), Value::Semver(right)] => Ok(left.cmp(right)),
+        [Value::Semver(left), Value::Semver(right)] => {
+            context.meter.charge(left.weight().min(right.weight()))?;
+            Ok(left.cmp(right))
+        }
         _ => Err(Fault::no_such_overload()),
     }
 }

@@ -147,7 +147,7 @@ fn replace<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result
     context.meter.charge_text(text.len())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let found = text.matches(&**old).count().min(limit);
-    context.meter.charge_text(text.len().saturating_add(found.saturating_mul(new.len())))?;
+    context.meter.charge_text(text.len().saturating_add(found.saturating_mul(new.len() + 10)))?;
     Ok(Value::text(text.replacen(&**old, new, limit)))
 }
 
@@ -163,34 +163,41 @@ fn split<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<V
         return Ok(Value::list(Vec::new()));
     }
     // Pieces of a text of the object are not copied.
-    let pieces: Vec<Value<'a>> = match text {
+    match text {
         Text::Borrowed(whole) => {
-            pieces(whole, separator, limit).into_iter().map(|piece| Value::String(Text::Borrowed(piece))).collect()
+            gather(context, pieces(whole, separator, limit), |piece| Value::String(Text::Borrowed(piece)))
         }
-        Text::Made(whole) => pieces(whole, separator, limit).into_iter().map(Value::text).collect(),
-    };
-    context.meter.charge_items(pieces.len())?;
-    Ok(Value::list(pieces))
-}
-
-fn pieces<'t>(text: &'t str, separator: &str, limit: usize) -> Vec<&'t str> {
-    if separator.is_empty() { characters(text, limit) } else { text.splitn(limit, separator).collect() }
-}
-
-/// The characters of a text one by one; the last piece is the rest.
-fn characters(text: &str, limit: usize) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        if pieces.len() + 1 == limit {
-            pieces.push(rest);
-            break;
-        }
-        let (piece, after) = rest.split_at(first.len_utf8());
-        pieces.push(piece);
-        rest = after;
+        Text::Made(whole) => gather(context, pieces(whole, separator, limit), Value::text),
     }
-    pieces
+}
+
+/// The pieces as a list; each is paid for before there is the next.
+fn gather<'a, 't>(
+    context: &mut Context<'_, 'a>,
+    pieces: impl Iterator<Item = &'t str>,
+    value: impl Fn(&'t str) -> Value<'a>,
+) -> Result<Value<'a>, Fault> {
+    let mut list = Vec::new();
+    for piece in pieces {
+        context.meter.charge(3)?;
+        list.push(value(piece));
+    }
+    Ok(Value::list(list))
+}
+
+/// The pieces of a text. Without a separator they are its characters; the last one is the rest.
+fn pieces<'t>(text: &'t str, separator: &str, limit: usize) -> impl Iterator<Item = &'t str> {
+    let (characters, parts) = match separator {
+        "" => (Some(text), None),
+        _ => (None, Some(text.splitn(limit, separator))),
+    };
+    let characters = characters.into_iter().flat_map(move |text| {
+        text.char_indices().take(limit).enumerate().map(move |(index, (at, character))| {
+            let end = if index + 1 == limit { text.len() } else { at + character.len_utf8() };
+            &text[at..end]
+        })
+    });
+    characters.chain(parts.into_iter().flatten())
 }
 
 fn substring<'a>(context: &mut Context<'_, 'a>, arguments: &[Value<'a>]) -> Result<Value<'a>, Fault> {

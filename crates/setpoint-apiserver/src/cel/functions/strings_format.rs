@@ -149,8 +149,9 @@ fn write<'a>(
 }
 
 fn hex(context: &mut Context<'_, '_>, bytes: &[u8]) -> Result<String, Fault> {
-    context.meter.charge_text(bytes.len())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    context.meter.charge_text(2 * bytes.len())?;
+    let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
+    Ok(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
 }
 
 fn signed(number: i64, magnitude: fn(u64) -> String) -> String {
@@ -203,6 +204,7 @@ fn write_plain<'a>(context: &mut Context<'_, 'a>, value: &Value<'a>, text: &mut 
                 if index > 0 {
                     text.push_str(", ");
                 }
+                context.meter.charge(2)?;
                 let value = map.get(key, context.meter)?.unwrap_or(Value::Null);
                 write_inside(context, key, text)?;
                 text.push(':');

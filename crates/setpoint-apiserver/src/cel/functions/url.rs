@@ -47,6 +47,10 @@ impl Url {
         Ok(Url { scheme, host, path: path.to_owned(), query: query.to_owned() })
     }
 
+    pub(in crate::cel) fn len(&self) -> usize {
+        self.scheme.len() + self.host.len() + self.path.len() + self.query.len()
+    }
+
     fn parse(text: &str) -> Result<Url, String> {
         Url::parse_request(text)?;
         let without_fragment = text.split_once('#').map_or(text, |(before, _)| before);
@@ -62,8 +66,16 @@ impl Url {
 
     fn escaped_path(&self) -> String {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/[]%".contains(&b);
-        let escaped = self.path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") });
-        escaped.collect()
+        let mut escaped = String::with_capacity(self.path.len());
+        for byte in self.path.bytes() {
+            if plain(byte) {
+                escaped.push(char::from(byte));
+            } else {
+                escaped.push('%');
+                escaped.extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])));
+            }
+        }
+        escaped
     }
 }
 
@@ -124,7 +136,8 @@ const PART: &[&str] = &["(kubernetes.URL) -> string"];
 pub(super) const FUNCTIONS: &[Function] = &[
     global("url", &["(string) -> kubernetes.URL"], |context, arguments| match arguments {
         [Value::String(text)] => {
-            context.meter.charge_text(text.len())?;
+            context.meter.charge_reading(text)?;
+            context.meter.charge(PARTS_COST)?;
             match Url::parse(text) {
                 Ok(url) => Ok(Value::Url(Rc::new(url))),
                 Err(problem) => Err(Fault::failed(format!("URL parse error during conversion from string: {problem}"))),
@@ -134,7 +147,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     global("isURL", &["(string) -> bool"], |context, arguments| match arguments {
         [Value::String(text)] => {
-            context.meter.charge_text(text.len())?;
+            context.meter.charge_reading(text)?;
             Ok(Value::Bool(Url::parse_request(text).is_ok()))
         }
         _ => Err(Fault::no_such_overload()),
@@ -164,11 +177,16 @@ fn part<'a>(
     Ok(Value::text(part))
 }
 
+/// What taking a URL apart costs, besides its length.
+const PARTS_COST: u64 = 20;
+/// What reading one pair of a query costs.
+const PAIR_COST: u64 = 10;
+
 /// The values of a query by name. A pair that is not well written is left out.
 fn query<'a>(text: &str, context: &mut Context<'_, 'a>) -> Result<Value<'a>, Fault> {
     let mut values: BTreeMap<String, Vec<Value<'a>>> = BTreeMap::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';') && check_escapes(pair).is_ok()) {
-        context.meter.charge(1)?;
+        context.meter.charge(PAIR_COST)?;
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         values.entry(decoded(name)).or_default().push(Value::text(decoded(value)));

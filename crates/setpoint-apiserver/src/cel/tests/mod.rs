@@ -6,6 +6,7 @@ mod libraries;
 mod limits;
 mod refusals;
 mod validation;
+pub(super) mod work;
 
 use serde_json::{Value as Json, json};
 

@@ -18,11 +18,11 @@ fn validate(schema: &Json, object: &Json, old: Option<&Json>) -> Found {
 fn validate_within(schema: &Json, object: &Json, old: Option<&Json>, budget: Budget) -> Found {
     let rules = Rules::compile(schema, &Path::of("schema")).unwrap_or_else(|errors| panic!("{errors:?}"));
     let mut errors = Errors::default();
-    let warnings = rules.validate(object, old, budget, &mut errors);
+    rules.validate(object, old, budget, &mut errors);
     Found {
         errors: errors.iter().map(ToString::to_string).collect(),
         reasons: errors.iter().map(|error| error.fault.reason()).collect(),
-        warnings,
+        warnings: errors.into_remarks(),
     }
 }
 

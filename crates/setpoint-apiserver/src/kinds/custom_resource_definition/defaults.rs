@@ -1,5 +1,6 @@
 //! Whether the defaults of a schema are themselves what the schema asks for.
 
+use crate::cel::Rules;
 use crate::custom::prune::is_pruned;
 use crate::custom::structure::Structure;
 use crate::custom::validate::{Place, validate as validate_value};
@@ -12,7 +13,14 @@ pub(super) fn validate(schema: Node<'_, '_>, structure: &Structure, is_resource:
         if !is_pruned(default, structure) {
             errors.invalid(&path, default, "must not have unknown fields");
         }
+        let before = errors.len();
         validate_value(default, structure, &Place::at(&path.to_string()), errors);
+        // Rules that do not compile are refused on their own.
+        if errors.len() == before
+            && let Ok(rules) = Rules::compile_part(schema.value, &schema.path)
+        {
+            rules.validate_default(default, &path, errors);
+        }
     }
     if let Some(items) = &structure.items {
         validate(schema.field("items"), items, false, errors);

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod openapi;
+mod paths;
 mod structural;
 mod validation;
 
@@ -135,4 +136,21 @@ pub fn decide_deletion(object: &Value, now: Timestamp) -> Deletion {
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     names::set_condition(&mut marked, "Terminating", true, "InstanceDeletionPending", message, now);
     Deletion::Mark(marked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_definitions_are_in_order() {
+        for definition in setpoint_api::crds::all() {
+            let mut object = serde_json::to_value(&definition).expect("a definition is JSON");
+            CustomResourceDefinition.default(&mut object);
+            CustomResourceDefinition.prepare_create(&mut object);
+            let mut errors = Errors::default();
+            CustomResourceDefinition.validate(Node::root(&object), &mut errors);
+            assert!(errors.is_empty(), "{:?}: {errors:?}", definition.metadata.name);
+        }
+    }
 }

@@ -359,7 +359,7 @@ fn messages_may_be_nested_only_so_deep() {
         key_default: None,
         emission: Emission::AsGiven,
     };
-    let definitions = [Definition { name: "test.Nested".into(), fields: vec![inner], atomic: false }];
+    let definitions = [Definition { name: "test.Nested".into(), fields: vec![inner], atomic: false, open: false }];
     let decoder = Decoder { definitions: &definitions, numbers: &Numbers::parse("test.Nested: inner=1") };
     let nested = |depth: usize| {
         let message = (1..depth).fold(Vec::new(), |message, _| delimited(1, &message));

@@ -174,3 +174,53 @@ async fn status_and_scale_are_parts_of_their_own() {
     assert_eq!(table["columnDefinitions"][1]["name"], "Ready");
     assert_eq!(table["rows"][0]["cells"], json!(["a", 1]));
 }
+
+#[tokio::test]
+async fn a_rule_that_failed_before_is_only_remarked_upon() {
+    let api = serving(json!({"size": {"type": "integer"}, "colour": {"type": "string"}})).await;
+    let path = format!("{WIDGETS}/a");
+    api.post(WIDGETS, widget("a", json!({"size": 5, "colour": "red"}))).await.expect(201);
+    let place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/x-kubernetes-validations";
+    let rule = json!({"rule": "self < 3", "message": "too large"});
+    api.json_patch(DEFINITION, json!([{"op": "add", "path": place, "value": [rule]}])).await.expect(200);
+    let changed = api.merge_patch(&path, json!({"spec": {"colour": "blue"}})).await.expect(200);
+    assert_eq!(changed.warnings(), [r#"299 - "spec.size: Invalid value: 5: too large""#]);
+    api.merge_patch(&path, json!({"spec": {"size": 6}})).await.refused(422, "Invalid", &["too large"]);
+    let good = api.merge_patch(&path, json!({"spec": {"size": 2}})).await.expect(200);
+    assert!(good.warnings().is_empty());
+}
+
+#[tokio::test]
+async fn a_rule_that_runs_away_is_stopped() {
+    let api = Api::new().await;
+    let mut definition = widgets(json!({"list": {"type": "array", "items": {"type": "integer"}}}));
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b >= c || true)))", "message": "m"}]);
+    api.post(DEFINITIONS, definition).await.expect(201);
+    api.post(WIDGETS, widget("short", json!({"list": [1, 2, 3]}))).await.expect(201);
+    let list: Vec<u32> = (0..5_000).collect();
+    let words = "no further validation rules will be run due to call cost exceeds limit for rule: m";
+    api.post(WIDGETS, widget("long", json!({"list": list}))).await.refused(422, "Invalid", &[words]);
+    assert_eq!(api.names(WIDGETS).await, ["short"]);
+}
+
+#[tokio::test]
+async fn what_is_specified_keeps_its_list_type_beside_what_is_not() {
+    let ports = json!({
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+        "items": {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer"}}},
+    });
+    let api = Api::new().await;
+    let mut definition = widgets(json!({"ports": ports}));
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] =
+        json!(true);
+    api.post(DEFINITIONS, definition).await.expect(201);
+    let path = format!("{WIDGETS}/a");
+    let config = |port: u32| widget("a", json!({"ports": [{"port": port}], "free": {format!("by-{port}"): [port]}}));
+    api.apply(&path, "one", config(80)).await.expect(201);
+    let both = api.apply(&path, "two", config(443)).await.expect(200);
+    assert_eq!(both["spec"]["ports"], json!([{"port": 80}, {"port": 443}]), "elements are merged");
+    assert_eq!(both["spec"]["free"], json!({"by-80": [80], "by-443": [443]}), "maps are, too");
+    let other = widget("a", json!({"free": {"by-80": [81]}}));
+    api.apply(&path, "three", other).await.refused(409, "Conflict", &["conflict with \"one\": .spec.free.by-80"]);
+}

@@ -101,6 +101,24 @@ const ROWS: &[Row] = &[
         &[("properties[spec].properties[a].default", "must be of type string")],
     ),
     (
+        "a default that breaks a rule",
+        |d| {
+            let rules = json!([{"rule": "self < 3", "message": "too large"}]);
+            schema(d)["properties"] =
+                json!({"a": {"type": "integer", "default": 5, "x-kubernetes-validations": rules}});
+        },
+        &[("properties[spec].properties[a].default", "Invalid value: 5: too large")],
+    ),
+    (
+        "a default that breaks a rule of a part of it",
+        |d| {
+            let part = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self.startsWith('x')"}]});
+            schema(d)["properties"] =
+                json!({"a": {"type": "object", "default": {"b": "y"}, "properties": {"b": part}}});
+        },
+        &[("properties[spec].properties[a].default.b", "failed rule: self.startsWith('x')")],
+    ),
+    (
         "a default with unknown fields",
         |d| schema(d)["properties"] = json!({"a": {"type": "object", "default": {"b": 1}}}),
         &[("properties[spec].properties[a].default", "must not have unknown fields")],

@@ -82,3 +82,28 @@ async fn a_version_that_is_no_longer_served_is_gone() {
     let gone = api.json_patch(DEFINITION, json!([{"op": "remove", "path": "/spec/versions/0"}])).await;
     gone.refused(422, "Invalid", &["v1 was previously a storage version"]);
 }
+
+#[tokio::test]
+async fn a_version_goes_when_nothing_is_stored_in_it() {
+    let api = Api::new().await;
+    api.post(DEFINITIONS, two_versions()).await.expect(201);
+    api.post(WIDGETS, widget("a", json!({"note": "x"}))).await.expect(201);
+    let store_v2 = json!([
+        {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
+    ]);
+    let changed = api.json_patch(DEFINITION, store_v2).await.expect(200);
+    assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
+    assert_eq!(api.get(format!("{WIDGETS_V2}/a")).await.expect(200)["spec"], json!({"extra": "e", "note": "x"}));
+    let remove_v1 = json!([{"op": "remove", "path": "/spec/versions/0"}]);
+    let early = api.json_patch(DEFINITION, remove_v1.clone()).await;
+    early.refused(422, "Invalid", &["v1 was previously a storage version"]);
+
+    api.merge_patch(format!("{WIDGETS_V2}/a"), json!({"spec": {"note": "y"}})).await.expect(200);
+    let migrated = json!({"status": {"storedVersions": ["v2"]}});
+    api.merge_patch(format!("{DEFINITION}/status"), migrated).await.expect(200);
+    let without = api.json_patch(DEFINITION, remove_v1).await.expect(200);
+    assert_eq!(without["status"]["storedVersions"], json!(["v2"]));
+    api.get(format!("{WIDGETS}/a")).await.expect(404);
+    assert_eq!(api.get(format!("{WIDGETS_V2}/a")).await.expect(200)["spec"]["note"], "y");
+}
