@@ -143,6 +143,7 @@ fn document_of(registry: &Registry, group: &str, version: &str, make: impl FnOnc
             plural: &resource.plural,
             kind: &resource.kind,
             namespaced: resource.namespaced,
+            custom: resource.custom.is_some(),
             verbs: resource.verbs(),
             subresources,
         })

@@ -37,6 +37,8 @@ pub struct Resource<'r> {
     pub plural: &'r str,
     pub kind: &'r str,
     pub namespaced: bool,
+    /// Whether it is defined by a CustomResourceDefinition.
+    pub custom: bool,
     /// Such as `get` and `deletecollection`.
     pub verbs: &'r [&'r str],
     pub subresources: &'r [Subresource<'r>],
@@ -128,15 +130,23 @@ mod tests {
         plural: "pods",
         kind: "Pod",
         namespaced: true,
+        custom: false,
         verbs: ALL,
         subresources: &[Subresource { name: "status", kind: POD_STATUS, verbs: READ_AND_WRITE }],
     };
-    const NODES: Resource<'_> =
-        Resource { plural: "nodes", kind: "Node", namespaced: false, verbs: &["get", "list"], subresources: &[] };
+    const NODES: Resource<'_> = Resource {
+        plural: "nodes",
+        kind: "Node",
+        namespaced: false,
+        custom: false,
+        verbs: &["get", "list"],
+        subresources: &[],
+    };
     const DEPLOYMENTS: Resource<'_> = Resource {
         plural: "deployments",
         kind: "Deployment",
         namespaced: true,
+        custom: false,
         verbs: ALL,
         subresources: &[Subresource { name: "scale", kind: SCALE, verbs: READ_AND_WRITE }],
     };
@@ -217,6 +227,8 @@ mod tests {
                 "application/strategic-merge-patch+json",
             ]
         );
+        let custom = super::document("apps", "v1", &[Resource { custom: true, ..DEPLOYMENTS }]);
+        assert!(!String::from_utf8_lossy(&custom).contains("strategic-merge-patch"), "a custom resource takes none");
         let scale = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]["get"];
         assert_eq!(scale["x-kubernetes-group-version-kind"]["kind"], "Scale");
     }

@@ -5,12 +5,10 @@ use serde_json::{Map, Value, json};
 use super::components::{DELETE_OPTIONS, PATCH, STATUS, WATCH_EVENT};
 use super::{GroupVersionKind, Resource, parameters, reference, root_path};
 
-const PATCH_TYPES: [&str; 4] = [
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
+const PATCH_TYPES: [&str; 3] =
+    ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// A verb of the API, and how OpenAPI has it.
 struct Verb {
@@ -47,7 +45,12 @@ pub(super) fn add_paths(paths: &mut Map<String, Value>, kind: GroupVersionKind<'
     };
     let object = format!("{collection}/{{name}}");
     let scope = if resource.namespaced { "Namespaced" } else { "" };
-    let subject = |suffix: String| Subject { kind, tag: tag(kind), name: format!("{}{suffix}", id_prefix(kind)) };
+    let subject = |suffix: String| Subject {
+        kind,
+        tag: tag(kind),
+        name: format!("{}{suffix}", id_prefix(kind)),
+        custom: resource.custom,
+    };
 
     let whole = subject(format!("{scope}{}", kind.kind));
     let on_collections = COLLECTION_VERBS.iter().filter(|verb| resource.verbs.contains(&verb.name));
@@ -60,7 +63,7 @@ pub(super) fn add_paths(paths: &mut Map<String, Value>, kind: GroupVersionKind<'
     }
     for part in resource.subresources {
         let name = format!("{}{scope}{}{}", id_prefix(kind), kind.kind, capitalized(part.name));
-        let subject = Subject { kind: part.kind, tag: tag(kind), name };
+        let subject = Subject { kind: part.kind, tag: tag(kind), name, custom: resource.custom };
         let verbs = OBJECT_VERBS.iter().filter(|verb| part.verbs.contains(&verb.name));
         add(paths, &format!("{object}/{}", part.name), &subject, verbs);
     }
@@ -72,6 +75,7 @@ struct Subject<'r> {
     tag: String,
     /// How operations' ids call it, such as `CoreV1NamespacedPod`.
     name: String,
+    custom: bool,
 }
 
 fn add<'v>(paths: &mut Map<String, Value>, path: &str, subject: &Subject<'_>, verbs: impl Iterator<Item = &'v Verb>) {
@@ -95,7 +99,7 @@ fn operation(verb: &Verb, subject: &Subject<'_>) -> Value {
         "get" => (format!("reads a {kind}"), Vec::new(), None, definition),
         "post" => (format!("creates a {kind}"), parameters::writing(), Some(body(&definition)), definition),
         "put" => (format!("replaces a {kind}"), parameters::writing(), Some(body(&definition)), definition),
-        "patch" => (format!("changes a {kind}"), parameters::patching(), Some(patch_body()), definition),
+        "patch" => (format!("changes a {kind}"), parameters::patching(), Some(patch_body(subject.custom)), definition),
         "deletecollection" => {
             let parameters = parameters::listing().into_iter().filter(|parameter| parameter["name"] != "watch");
             let parameters = parameters.chain(parameters::deleting()).collect();
@@ -139,9 +143,11 @@ fn body(definition: &str) -> Value {
     json!({"content": {"*/*": {"schema": reference(definition)}}})
 }
 
-fn patch_body() -> Value {
+/// kubectl merges strategically wherever a strategic merge patch is said to be taken.
+fn patch_body(custom: bool) -> Value {
+    let types = PATCH_TYPES.into_iter().chain((!custom).then_some(STRATEGIC));
     let content: Map<String, Value> =
-        PATCH_TYPES.iter().map(|media| ((*media).to_owned(), json!({"schema": reference(PATCH)}))).collect();
+        types.map(|media| (media.to_owned(), json!({"schema": reference(PATCH)}))).collect();
     json!({"required": true, "content": content})
 }
 

@@ -1,10 +1,10 @@
-//! Drives the server with kubectl through a golden script.
+//! Drives the server with kubectl through golden scripts.
 //!
-//! `kubectl/golden.txt` holds commands and what they print. Of its lines, `$` is a command for the shell, run in the
+//! A text in `kubectl/` holds commands and what they print. Of its lines, `$` is a command for the shell, run in the
 //! folder `kubectl/files`; `|` is its output, `!` its errors, `=` its exit code if it is not 0; `@` is the oldest
-//! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the file anew.
+//! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the texts anew.
 //!
-//! Other releases of kubectl word things differently: with a kubectl that the file was not written with, only exit
+//! Other releases of kubectl word things differently: with a kubectl that the texts were not written with, only exit
 //! codes are compared, and commands that it does not have yet are left out. Those before 1.29 validate with OpenAPI v2,
 //! which the server does not have: they are told not to validate.
 
@@ -24,7 +24,7 @@ use self::filter::Filter;
 use self::script::{Part, Script, Transcript};
 use crate::SETPOINT;
 
-/// The kubectl that the golden file was written with.
+/// The kubectl that the golden scripts were written with.
 const WRITTEN_WITH: Version = Version { major: 1, minor: 33 };
 
 /// The first kubectl that validates with OpenAPI v3.
@@ -32,8 +32,28 @@ const VALIDATES: Version = Version { major: 1, minor: 29 };
 
 #[tokio::test]
 async fn kubectl_follows_the_golden_script() -> Result<()> {
+    follow("golden.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_applies_on_the_server() -> Result<()> {
+    follow("apply.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_defines_and_uses_custom_resources() -> Result<()> {
+    follow("custom_resources.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_deletes_with_each_cascade() -> Result<()> {
+    follow("deletion.txt").await
+}
+
+/// Runs a script on a server of its own and compares what its commands print.
+async fn follow(name: &str) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");
-    let golden = folder.join("golden.txt");
+    let golden = folder.join(name);
     let mut script = Script::parse(&fs::read_to_string(&golden)?)?;
     let kubectl = Kubectl::newest()?;
     let server = Server::start(SETPOINT).await?;
@@ -69,8 +89,8 @@ async fn kubectl_follows_the_golden_script() -> Result<()> {
 fn write_without_validation(kubectl: &Kubectl, path: &Path) -> Result<()> {
     let program = kubectl.program.display();
     let script = format!(
-        "#!/bin/sh\ncase \"$1 $2\" in\n\"create -f\" | \"apply -f\" | \"replace -f\") exec {program} \"$@\" \
-         --validate=false ;;\n*) exec {program} \"$@\" ;;\nesac\n"
+        "#!/bin/sh\ncase \"$1 $*\" in\n\"create \"*\" -f \"* | \"apply \"*\" -f \"* | \"replace \"*\" -f \"*) exec {program} \
+         \"$@\" --validate=false ;;\n*) exec {program} \"$@\" ;;\nesac\n"
     );
     fs::write(path, script)?;
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
