@@ -7,6 +7,7 @@ mod crds;
 mod fuzz;
 mod kube_rs;
 mod kubectl;
+mod large_crds;
 mod python;
 mod tidy;
 mod up;
