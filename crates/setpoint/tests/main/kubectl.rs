@@ -28,7 +28,7 @@ use crate::SETPOINT;
 const WRITTEN_WITH: Version = Version { major: 1, minor: 33 };
 
 /// The first kubectl that validates with OpenAPI v3.
-const VALIDATES: Version = Version { major: 1, minor: 29 };
+pub(crate) const VALIDATES: Version = Version { major: 1, minor: 29 };
 
 #[tokio::test]
 async fn kubectl_follows_the_golden_script() -> Result<()> {

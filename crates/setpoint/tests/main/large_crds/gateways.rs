@@ -24,7 +24,7 @@ pub(super) fn family() -> Family {
             definition("Gate", false, gate()),
             definition("Road", false, road()),
         ],
-        fields: 300,
+        fields: 200,
         examples: vec![class_example(), gate_example(), road_example()],
     }
 }

@@ -10,7 +10,7 @@ pub(super) struct Schema(Value);
 pub(super) type Field = (&'static str, Schema);
 
 pub(super) fn object(fields: impl IntoIterator<Item = Field>) -> Schema {
-    Schema(json!({"type": "object", "properties": {}})).and(fields)
+    Schema(json!({"type": "object"})).and(fields)
 }
 
 pub(super) fn text() -> Schema {
@@ -70,10 +70,7 @@ impl Schema {
     /// The object with more fields. Each has a description, as generated definitions have.
     pub(super) fn and(mut self, fields: impl IntoIterator<Item = Field>) -> Schema {
         for (name, field) in fields {
-            let about = format!(
-                "The {name} of this part of the object. Where it is left out, what stands one level above decides; see \
-                 the documentation of the kind for how it goes together with the fields beside it."
-            );
+            let about = format!("The {name} of this part. Where it is left out, what stands above it decides.");
             self.0["properties"][name] = field.with("description", about).0;
         }
         self
