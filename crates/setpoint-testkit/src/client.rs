@@ -81,6 +81,11 @@ impl Client {
         self.call(Method::PATCH, path, Some((&format!("application/{kind}+json"), patch))).await
     }
 
+    /// A server-side apply. The path's query names the manager.
+    pub async fn apply(&mut self, path: &str, config: &Value) -> Result<Answer> {
+        self.call(Method::PATCH, path, Some(("application/apply-patch+yaml", config))).await
+    }
+
     pub async fn delete(&mut self, path: &str) -> Result<Answer> {
         self.call(Method::DELETE, path, None).await
     }

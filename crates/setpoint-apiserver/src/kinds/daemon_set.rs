@@ -222,9 +222,10 @@ mod tests {
 
     #[test]
     fn changes_of_the_template_are_counted() {
+        type Row = (&'static str, fn(&mut Value), &'static str);
         let mut old = completed(&DaemonSet, &set(|_| {}));
         DaemonSet.prepare_create(&mut old);
-        let rows: [(&str, fn(&mut Value), &str); 2] = [
+        let rows: [Row; 2] = [
             ("the template", |object| object["spec"]["template"]["spec"]["hostNetwork"] = json!(true), "2"),
             ("something else", |object| object["spec"]["minReadySeconds"] = json!(5), "1"),
         ];

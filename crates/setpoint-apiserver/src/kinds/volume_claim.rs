@@ -127,9 +127,7 @@ pub(super) fn agree_on_source(spec: &mut Value, old: Option<&Value>) {
     }
     match (given(spec, "dataSource"), given(spec, "dataSourceRef")) {
         (true, false) => spec["dataSourceRef"] = spec["dataSource"].clone(),
-        (false, true)
-            if !spec["dataSourceRef"]["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty()) =>
-        {
+        (false, true) if spec["dataSourceRef"]["namespace"].as_str().is_none_or(str::is_empty) => {
             spec["dataSource"] = spec["dataSourceRef"].clone();
             remove(&mut spec["dataSource"], "namespace");
         }

@@ -30,8 +30,11 @@ pub struct Documents {
     /// Those of OpenAPI 3, by the path below `/openapi/v3/`.
     by_version: Mutex<BTreeMap<String, Kept>>,
     /// That of OpenAPI 2 in each encoding, and what it describes.
-    whole: Mutex<(Weak<Registry>, BTreeMap<Encoding, Arc<Document>>)>,
+    whole: Mutex<(Weak<Registry>, Encoded)>,
 }
+
+/// One document in the encodings that were asked for.
+type Encoded = BTreeMap<Encoding, Arc<Document>>;
 
 /// A text and its name.
 #[derive(Debug)]

@@ -1,7 +1,10 @@
 //! Runs kube-rs against the server: the library that the controllers are written with.
 
+mod custom;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ use kube::runtime::finalizer::{Event as Finalization, finalizer};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, Client, Config, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use setpoint_testkit::{Server, wait_for};
 use tokio::time::timeout;
@@ -153,14 +157,17 @@ fn metadata(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..Default::default() }
 }
 
-async fn merge(api: &Api<ConfigMap>, name: &str, patch: serde_json::Value) -> Result<()> {
+async fn merge<K>(api: &Api<K>, name: &str, patch: serde_json::Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
 /// The next events in words.
-async fn take(
-    events: &mut (impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
+async fn take<K: ResourceExt>(
+    events: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
     count: usize,
 ) -> Result<Vec<String>> {
     let mut seen = Vec::new();

@@ -1,10 +1,10 @@
-//! Drives the server with kubectl through a golden script.
+//! Drives the server with kubectl through golden scripts.
 //!
-//! `kubectl/golden.txt` holds commands and what they print. Of its lines, `$` is a command for the shell, run in the
+//! A text in `kubectl/` holds commands and what they print. Of its lines, `$` is a command for the shell, run in the
 //! folder `kubectl/files`; `|` is its output, `!` its errors, `=` its exit code if it is not 0; `@` is the oldest
-//! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the file anew.
+//! kubectl that can run the next command; the rest is prose. `SETPOINT_UPDATE_GOLDEN=1` writes the texts anew.
 //!
-//! Other releases of kubectl word things differently: with a kubectl that the file was not written with, only exit
+//! Other releases of kubectl word things differently: with a kubectl that the texts were not written with, only exit
 //! codes are compared, and commands that it does not have yet are left out.
 
 mod filter;
@@ -23,13 +23,33 @@ use self::filter::Filter;
 use self::script::{Part, Script, Transcript};
 use crate::SETPOINT;
 
-/// The kubectl that the golden file was written with.
+/// The kubectl that the golden scripts were written with.
 const WRITTEN_WITH: Version = Version { major: 1, minor: 33 };
 
 #[tokio::test]
 async fn kubectl_follows_the_golden_script() -> Result<()> {
+    follow("golden.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_applies_on_the_server() -> Result<()> {
+    follow("apply.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_defines_and_uses_custom_resources() -> Result<()> {
+    follow("custom_resources.txt").await
+}
+
+#[tokio::test]
+async fn kubectl_deletes_with_each_cascade() -> Result<()> {
+    follow("deletion.txt").await
+}
+
+/// Runs a script on a server of its own and compares what its commands print.
+async fn follow(name: &str) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");
-    let golden = folder.join("golden.txt");
+    let golden = folder.join(name);
     let mut script = Script::parse(&fs::read_to_string(&golden)?)?;
     let kubectl = Kubectl::newest()?;
     let server = Server::start(SETPOINT).await?;

@@ -8,6 +8,7 @@ mod fuzz;
 mod helm;
 mod kube_rs;
 mod kubectl;
+mod large_crds;
 mod openapi;
 mod python;
 mod tidy;

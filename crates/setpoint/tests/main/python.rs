@@ -10,9 +10,19 @@ use crate::SETPOINT;
 
 #[tokio::test]
 async fn the_python_client_lists_watches_patches_and_deletes() -> Result<()> {
+    run("client.py").await
+}
+
+#[tokio::test]
+async fn the_dynamic_client_defines_applies_and_watches() -> Result<()> {
+    run("custom_resources.py").await
+}
+
+/// Runs a script on a server of its own.
+async fn run(script: &str) -> Result<()> {
     let python = python_with("kubernetes")?;
     let server = Server::start(SETPOINT).await?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/python/client.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/python").join(script);
     let output = Command::new(python).arg(script).arg(server.kubeconfig_path()).output()?;
     let said = [output.stdout, output.stderr].concat();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&said));

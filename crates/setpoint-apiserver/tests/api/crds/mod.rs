@@ -2,6 +2,7 @@
 
 mod definitions;
 mod lives;
+mod object_refusals;
 mod objects;
 mod own;
 mod refusals;

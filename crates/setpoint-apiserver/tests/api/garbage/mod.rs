@@ -3,6 +3,7 @@
 mod cascades;
 mod expiry;
 mod references;
+mod refusals;
 
 use serde_json::{Value, json};
 

@@ -11,5 +11,6 @@ mod patches;
 mod pods;
 mod scale;
 mod services;
+mod strict_refusals;
 mod updates;
 mod warnings;
