@@ -13,9 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-macro_rules! ensure { ($c:expr, $($m:tt)*) => { if !$c { eprintln!("ZZ {}", format!($($m)*)); } } } //TMP
 use setpoint_testkit::{Client, Kubectl, Server};
 
 use self::schema::Definition;

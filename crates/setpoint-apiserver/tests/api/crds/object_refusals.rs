@@ -1,6 +1,5 @@
 //! Every custom object that is refused: what its writer sees, and that nothing was stored.
 
-use http::Method;
 use serde_json::json;
 
 use super::*;
@@ -140,239 +139,90 @@ async fn what_cannot_be_done_to_a_custom_object_is_not_done() {
     let path = format!("{WIDGETS}/kept");
     let kept = api.post(WIDGETS, widget("kept", json!({"fixed": "x", "small": 1}))).await.expect(201).object;
     let before = api.store.revision();
+    let named = |name: &str| widget(name, json!({}));
     let altered = |field: &str, value: Value| {
         let mut object = kept.clone();
         object[field] = value;
         object
     };
-    let named = |name: &str| widget(name, json!({}));
-    let (json, merge) = ("application/json", "application/merge-patch+json");
-    let (steps, apply) = ("application/json-patch+json", "application/apply-patch+yaml");
-    let on = |suffix: &str| format!("{path}{suffix}");
-    let all = WIDGETS.to_owned();
     let old = json!({"name": "kept", "resourceVersion": "1", "uid": kept["metadata"]["uid"]});
-    let sent: Vec<(&str, Method, String, &str, Value, u16, &str, &str)> = vec![
-        ("there already", Method::POST, all.clone(), json, named("kept"), 409, "AlreadyExists", "already exists"),
-        (
-            "a bad name",
-            Method::POST,
-            all.clone(),
-            json,
-            named("Bad_Name"),
-            422,
-            "Invalid",
-            "metadata.name: Invalid value",
-        ),
-        (
-            "no name",
-            Method::POST,
-            all.clone(),
-            json,
-            json!({"apiVersion": "example.com/v1", "kind": "Widget"}),
-            422,
-            "Invalid",
-            "name or generateName is required",
-        ),
-        (
-            "another kind",
-            Method::POST,
-            all.clone(),
-            json,
-            altered("kind", json!("Gadget")),
-            422,
-            "Invalid",
-            "must be Widget",
-        ),
-        (
-            "another version",
-            Method::POST,
-            all.clone(),
-            json,
-            altered("apiVersion", json!("example.com/v9")),
-            400,
-            "BadRequest",
-            "does not match the expected API version",
-        ),
-        ("no kind", Method::POST, all.clone(), json, json!({"metadata": {"name": "new"}}), 400, "BadRequest", ""),
-        (
-            "metadata that is none",
-            Method::POST,
-            all.clone(),
-            json,
-            altered("metadata", json!([])),
-            400,
-            "BadRequest",
-            "",
-        ),
-        ("a list", Method::POST, all.clone(), json, json!([]), 400, "BadRequest", ""),
-        (
-            "no revision",
-            Method::PUT,
-            path.clone(),
-            json,
-            named("kept"),
-            422,
-            "Invalid",
-            "must be specified for an update",
-        ),
-        (
-            "an old revision",
-            Method::PUT,
-            path.clone(),
-            json,
-            altered("metadata", old),
-            409,
-            "Conflict",
-            "the object has been modified",
-        ),
-        ("not there", Method::PUT, format!("{WIDGETS}/none"), json, named("none"), 404, "NotFound", "not found"),
+    let on = |part: &str| format!("{path}/{part}");
+    let step = |step: Value| api.json_patch(&path, json!([step]));
+    let by_two = |spec: Value| api.apply(&path, "two", widget("kept", spec));
+    let mut status = named("kept");
+    status["status"] = json!({"nope": 1});
+    let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1}});
+    scale["metadata"] = json!({"name": "other"});
+
+    let taken = r#"conflict with "unknown" using example.com/v1: .spec.small"#;
+    let invalid = [
+        ("a bad name", api.post(WIDGETS, named("Bad_Name")), "metadata.name: Invalid value"),
+        ("no name", api.post(WIDGETS, altered("metadata", json!({}))), "name or generateName is required"),
+        ("another kind", api.post(WIDGETS, altered("kind", json!("Gadget"))), "must be Widget"),
+        ("no revision", api.put(&path, named("kept")), "must be specified for an update"),
         (
             "what was fixed",
-            Method::PATCH,
-            path.clone(),
-            merge,
-            json!({"spec": {"fixed": "y"}}),
-            422,
-            "Invalid",
-            "spec.fixed: Invalid value: \"y\": it is fixed",
+            api.merge_patch(&path, json!({"spec": {"fixed": "y"}})),
+            r#"Invalid value: "y": it is fixed"#,
         ),
-        (
-            "a test that fails",
-            Method::PATCH,
-            path.clone(),
-            steps,
-            json!([{"op": "test", "path": "/spec/small", "value": 9}]),
-            422,
-            "Invalid",
-            "",
-        ),
-        (
-            "a path to nowhere",
-            Method::PATCH,
-            path.clone(),
-            steps,
-            json!([{"op": "remove", "path": "/spec/none"}]),
-            422,
-            "Invalid",
-            "",
-        ),
-        (
-            "a strategic merge",
-            Method::PATCH,
-            path.clone(),
-            "application/strategic-merge-patch+json",
-            json!({"spec": {}}),
-            415,
-            "UnsupportedMediaType",
-            "application/merge-patch+json",
-        ),
-        ("a patch that is none", Method::PATCH, path.clone(), merge, json!([1]), 400, "BadRequest", ""),
-        (
-            "another's field",
-            Method::PATCH,
-            on("?fieldManager=two"),
-            apply,
-            widget("kept", json!({"small": 2})),
-            409,
-            "Conflict",
-            r#"conflict with "unknown" using example.com/v1: .spec.small"#,
-        ),
-        (
-            "a field that is none",
-            Method::PATCH,
-            on("?fieldManager=two"),
-            apply,
-            widget("kept", json!({"none": 2})),
-            400,
-            "BadRequest",
-            ".spec.none: field not declared in schema",
-        ),
-        (
-            "a wrong value applied",
-            Method::PATCH,
-            on("?fieldManager=two"),
-            apply,
-            widget("kept", json!({"even": 3})),
-            422,
-            "Invalid",
-            "must be even",
-        ),
-        (
-            "a key twice, applied",
-            Method::PATCH,
-            on("?fieldManager=two"),
-            apply,
-            widget("kept", json!({"keyed": [{"k": "1"}, {"k": "1"}]})),
-            400,
-            "BadRequest",
-            r#"duplicate entries for key [k="1"]"#,
-        ),
+        ("a test that fails", step(json!({"op": "test", "path": "/spec/small", "value": 9})), ""),
+        ("a path to nowhere", step(json!({"op": "remove", "path": "/spec/none"})), ""),
+        ("a wrong value applied", by_two(json!({"even": 3})), "must be even"),
         (
             "a wrong status",
-            Method::PATCH,
-            on("/status"),
-            merge,
-            json!({"status": {"ready": "x"}}),
-            422,
-            "Invalid",
-            "status.ready: Invalid value: \"string\"",
+            api.merge_patch(on("status"), json!({"status": {"ready": "x"}})),
+            "status.ready: Invalid value",
         ),
+        ("a negative scale", api.merge_patch(on("scale"), json!({"spec": {"replicas": -1}})), "non-negative integer"),
+    ];
+    let bad_request = [
         (
-            "a wrong status, applied",
-            Method::PATCH,
-            on("/status?fieldManager=two"),
-            apply,
-            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "kept"}, "status": {"nope": 1}}),
-            400,
-            "BadRequest",
-            ".status.nope: field not declared in schema",
+            "another version",
+            api.post(WIDGETS, altered("apiVersion", json!("example.com/v9"))),
+            "does not match the expected",
         ),
+        ("no kind", api.post(WIDGETS, json!({"metadata": {"name": "new"}})), ""),
+        ("metadata that is none", api.post(WIDGETS, altered("metadata", json!([]))), ""),
+        ("a list", api.post(WIDGETS, json!([])), ""),
+        ("a patch that is none", api.merge_patch(&path, json!([1])), ""),
+        ("a field that is none", by_two(json!({"none": 2})), ".spec.none: field not declared in schema"),
         (
-            "a negative scale",
-            Method::PATCH,
-            on("/scale"),
-            merge,
-            json!({"spec": {"replicas": -1}}),
-            422,
-            "Invalid",
-            "should be a non-negative integer",
+            "a key twice, applied",
+            by_two(json!({"keyed": [{"k": "1"}, {"k": "1"}]})),
+            r#"duplicate entries for key [k="1"]"#,
         ),
+        ("a status that is none", api.apply(on("status"), "two", status), ".status.nope: field not declared in schema"),
+        ("a scale of another name", api.put(on("scale"), scale), "does not match the name on the URL"),
         (
-            "a scale of another name",
-            Method::PUT,
-            on("/scale"),
-            json,
-            json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "other"}, "spec": {"replicas": 1}}),
-            400,
-            "BadRequest",
-            "does not match the name on the URL",
-        ),
-        ("a part that is none", Method::GET, on("/nope"), json, json!(null), 404, "NotFound", ""),
-        (
-            "a selector that is none",
-            Method::GET,
-            format!("{WIDGETS}?fieldSelector=spec.small%3D1"),
-            json,
-            json!(null),
-            400,
-            "BadRequest",
+            "no selector",
+            api.get(format!("{WIDGETS}?fieldSelector=spec.small%3D1")),
             "field label not supported: spec.small",
         ),
+    ];
+    let not_found = [
+        ("not there", api.put(format!("{WIDGETS}/none"), named("none")), r#"widgets.example.com "none" not found"#),
+        ("no such part", api.get(on("nope")), "not found"),
         (
-            "a namespace that is none",
-            Method::POST,
-            WIDGETS.replace("default", "nowhere"),
-            json,
-            named("new"),
-            404,
-            "NotFound",
+            "no namespace",
+            api.post(WIDGETS.replace("default", "nowhere"), named("new")),
             r#"namespaces "nowhere" not found"#,
         ),
     ];
-    for (row, method, path, media_type, body, status, reason, words) in sent {
-        let answer = api.send(method, path).body(media_type, body.to_string()).await;
-        let said = answer["reason"].as_str().unwrap_or_default();
-        assert_eq!((answer.status, said), (status, reason), "{row}: {}", answer.text());
+    let conflict = [
+        ("an old revision", api.put(&path, altered("metadata", old)), "the object has been modified"),
+        ("another's field", by_two(json!({"small": 2})), taken),
+    ];
+    let others = [
+        (409, "AlreadyExists", ("there already", api.post(WIDGETS, named("kept")), "already exists")),
+        (415, "UnsupportedMediaType", ("a strategic merge", api.strategic_patch(&path, json!({})), "merge-patch+json")),
+    ];
+    let sent = invalid.into_iter().map(|row| (422, "Invalid", row));
+    let sent = sent.chain(bad_request.into_iter().map(|row| (400, "BadRequest", row)));
+    let sent = sent.chain(not_found.into_iter().map(|row| (404, "NotFound", row)));
+    let sent = sent.chain(conflict.into_iter().map(|row| (409, "Conflict", row))).chain(others);
+    for (status, reason, (row, sending, words)) in sent {
+        let answer = sending.await;
+        assert_eq!((answer.status, &answer["reason"]), (status, &json!(reason)), "{row}: {}", answer.text());
         assert!(answer.message().contains(words), "{row}: {}", answer.text());
         assert_eq!(api.store.revision(), before, "{row}: nothing is stored");
     }

@@ -3,199 +3,139 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::crds::{DEFINITIONS, WIDGETS, widget, widgets};
-use crate::fixture::Api;
+use crate::crds::{DEFINITION, DEFINITIONS, WIDGETS, widget, widgets};
+use crate::fixture::{Api, Sending};
 use crate::objects::*;
 
-const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+/// What is sent, and what is said of it.
+type Row = (&'static str, Sending, &'static [&'static str]);
 
-struct Row {
-    name: &'static str,
-    method: Method,
-    path: String,
-    media_type: &'static str,
-    body: String,
-    status: u16,
-    reason: &'static str,
-    says: &'static [&'static str],
+fn strict(path: &str) -> String {
+    format!("{path}?fieldValidation=Strict")
 }
 
-impl Row {
-    /// An object with something wrong, which is a bad request.
-    fn object(
-        name: &'static str,
-        method: Method,
-        path: &str,
-        body: impl ToString,
-        says: &'static [&'static str],
-    ) -> Row {
-        let (path, body) = (path.to_owned(), body.to_string());
-        Row { name, method, path, media_type: "application/json", body, status: 400, reason: "BadRequest", says }
-    }
-
-    /// A patch that makes something wrong, which is an invalid object.
-    fn patch(name: &'static str, kind: &'static str, path: &str, body: Value, says: &'static [&'static str]) -> Row {
-        let row = Row::object(name, Method::PATCH, path, body, says);
-        Row { media_type: kind, status: 422, reason: "Invalid", ..row }
-    }
-
-    fn yaml(name: &'static str, path: &str, body: &str, says: &'static [&'static str]) -> Row {
-        Row { media_type: "application/yaml", ..Row::object(name, Method::POST, path, body, says) }
-    }
-
-    fn apply(name: &'static str, path: &str, body: &str, says: &'static [&'static str]) -> Row {
-        let path = format!("{path}?fieldManager=one");
-        Row { media_type: "application/apply-patch+yaml", ..Row::object(name, Method::PATCH, &path, body, says) }
-    }
+fn unknown(mut object: Value) -> Value {
+    object["extra"] = json!(1);
+    object
 }
 
-fn rows() -> Vec<Row> {
-    const MERGE: &str = "application/merge-patch+json";
-    const STEPS: &str = "application/json-patch+json";
-    const STRATEGIC: &str = "application/strategic-merge-patch+json";
-    let (map, thing) = (format!("{CONFIG_MAPS}/kept"), format!("{WIDGETS}/kept"));
-    let unknown = |mut object: Value| {
-        object["extra"] = json!(1);
-        object
+/// Whole objects, of which something is not known or comes twice.
+fn objects(api: &Api) -> Vec<Row> {
+    let send =
+        |path: &str, media_type: &str, body: &'static str| api.send(Method::POST, strict(path)).body(media_type, body);
+    let apply = |body: &'static str| {
+        let path = format!("{}&fieldManager=one", strict(&format!("{CONFIG_MAPS}/new")));
+        api.send(Method::PATCH, path).body("application/apply-patch+yaml", body)
     };
+    let (json, yaml) = ("application/json", "application/yaml");
     let mut deep = deployment("new");
     deep["spec"]["template"]["spec"]["containers"][0]["imagee"] = json!("x");
     deep["spec"]["strateg"] = json!({});
     let mut definition = widgets(json!({"size": {"type": "integer", "minimun": 1}}));
     definition["metadata"]["name"] = json!("gadgets.example.com");
     definition["spec"]["scop"] = json!("x");
-    let twice = |kind: &str, rest: &str| format!(r#"{{"kind":"{kind}","metadata":{{"name":"new"}},{rest}}}"#);
+    let odd = unknown(widget("new", json!({"size": 1, "colour": 2})));
+    let metadata = with(widget("new", json!({})), "extra", json!(1));
     vec![
-        Row::object(
+        (
             "an unknown field",
-            Method::POST,
-            CONFIG_MAPS,
-            unknown(config_map("new")),
+            api.post(strict(CONFIG_MAPS), unknown(config_map("new"))),
             &[
                 r#"ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: unknown field "extra""#,
             ],
         ),
-        Row::object(
+        (
             "unknown fields, far below",
-            Method::POST,
-            DEPLOYMENTS,
-            deep,
+            api.post(strict(DEPLOYMENTS), deep),
             &[r#"unknown field "spec.strateg""#, r#"unknown field "spec.template.spec.containers[0].imagee""#],
         ),
-        Row::object(
+        (
             "a field twice",
-            Method::POST,
-            CONFIG_MAPS,
-            twice("ConfigMap", r#""data":{"a":"1","a":"2"}"#),
+            send(CONFIG_MAPS, json, r#"{"metadata":{"name":"new"},"data":{"a":"1","a":"2"}}"#),
             &[r#"strict decoding error: duplicate field "data.a""#],
         ),
-        Row::object(
+        (
             "both",
-            Method::POST,
-            CONFIG_MAPS,
-            twice("ConfigMap", r#""data":{"a":"1","a":"2"},"extra":1"#),
+            send(CONFIG_MAPS, json, r#"{"metadata":{"name":"new"},"data":{"a":"1","a":"2"},"extra":1}"#),
             &[r#"duplicate field "data.a""#, r#"unknown field "extra""#],
         ),
-        Row::yaml(
+        (
             "an unknown field in YAML",
-            CONFIG_MAPS,
-            "metadata: {name: new}\nextra: 1\n",
+            send(CONFIG_MAPS, yaml, "metadata: {name: new}\nextra: 1\n"),
             &[r#"unknown field "extra""#],
         ),
-        Row::yaml(
+        (
             "a field twice in YAML",
-            CONFIG_MAPS,
-            "metadata: {name: new}\ndata:\n  a: one\n  a: two\n",
+            send(CONFIG_MAPS, yaml, "metadata: {name: new}\ndata:\n  a: one\n  a: two\n"),
             &[r#"duplicate field "data.a""#],
         ),
-        Row::object("an update", Method::PUT, &map, unknown(config_map("kept")), &[r#"unknown field "extra""#]),
-        Row::patch("a merge", MERGE, &map, json!({"extra": 1}), &[r#"strict decoding error: unknown field "extra""#]),
-        Row::patch(
-            "a step",
-            STEPS,
-            &map,
-            json!([{"op": "add", "path": "/extra", "value": 1}]),
+        (
+            "an update",
+            api.put(strict(&format!("{CONFIG_MAPS}/kept")), unknown(config_map("kept"))),
             &[r#"unknown field "extra""#],
         ),
-        Row::patch(
-            "a strategic merge",
-            STRATEGIC,
-            &map,
-            json!({"metadata": {"extra": 1}}),
-            &[r#"unknown field "metadata.extra""#],
-        ),
-        Row::apply(
+        (
             "a configuration",
-            &format!("{CONFIG_MAPS}/new"),
-            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"},"extra":1}"#,
+            apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: new}, extra: 1}"),
             &[".extra: field not declared in schema"],
         ),
-        Row::apply(
-            "a key twice in a configuration",
-            &format!("{CONFIG_MAPS}/new"),
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\ndata:\n  a: one\n  a: two\n",
+        (
+            "a field twice in a configuration",
+            apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\ndata:\n  a: one\n  a: two\n"),
             &[r#"duplicate field "data.a""#],
         ),
-        Row::object(
+        (
             "a definition",
-            Method::POST,
-            DEFINITIONS,
-            definition,
+            api.post(strict(DEFINITIONS), definition),
             &[
                 r#"unknown field "spec.scop""#,
                 r#"unknown field "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.minimun""#,
             ],
         ),
-        Row::patch(
-            "a change of a definition",
-            MERGE,
-            DEFINITION,
-            json!({"spec": {"scop": 1}}),
-            &[r#"unknown field "spec.scop""#],
-        ),
-        Row::object(
+        (
             "a custom object",
-            Method::POST,
-            WIDGETS,
-            unknown(widget("new", json!({"size": 1, "colour": 2}))),
+            api.post(strict(WIDGETS), odd),
             &[
-                r#"Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "extra", unknown field "spec.colour""#,
+                r#"cannot be handled as a Widget: strict decoding error: unknown field "extra", unknown field "spec.colour""#,
             ],
         ),
-        Row::object(
+        (
             "a custom object's field twice",
-            Method::POST,
-            WIDGETS,
-            r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"new"},"spec":{"size":1,"size":2}}"#,
+            send(
+                WIDGETS,
+                json,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"new"},"spec":{"size":1,"size":2}}"#,
+            ),
             &[r#"duplicate field "spec.size""#],
         ),
-        Row::object(
-            "a custom object's metadata",
-            Method::POST,
-            WIDGETS,
-            with(widget("new", json!({})), "extra", json!(1)),
+        ("a custom object's metadata", api.post(strict(WIDGETS), metadata), &[r#"unknown field "metadata.extra""#]),
+    ]
+}
+
+/// Changes that would add something that is not known.
+fn patches(api: &Api) -> Vec<Row> {
+    let (map, custom) = (strict(&format!("{CONFIG_MAPS}/kept")), strict(&format!("{WIDGETS}/kept")));
+    let step = |path: &str| json!([{"op": "add", "path": path, "value": 2}]);
+    let colour = &[r#"unknown field "spec.colour""#];
+    vec![
+        ("a merge", api.merge_patch(&map, json!({"extra": 1})), &[r#"strict decoding error: unknown field "extra""#]),
+        ("a step", api.json_patch(&map, step("/extra")), &[r#"unknown field "extra""#]),
+        (
+            "a strategic merge",
+            api.strategic_patch(&map, json!({"metadata": {"extra": 1}})),
             &[r#"unknown field "metadata.extra""#],
         ),
-        Row::patch(
-            "a custom object's merge",
-            MERGE,
-            &thing,
-            json!({"spec": {"colour": 2}}),
-            &[r#"unknown field "spec.colour""#],
+        (
+            "a merge into a definition",
+            api.merge_patch(strict(DEFINITION), json!({"spec": {"scop": 1}})),
+            &[r#"unknown field "spec.scop""#],
         ),
-        Row::patch(
-            "a custom object's step",
-            STEPS,
-            &thing,
-            json!([{"op": "add", "path": "/spec/colour", "value": 2}]),
-            &[r#"unknown field "spec.colour""#],
-        ),
-        Row::object(
-            "no way to validate",
-            Method::POST,
-            &format!("{CONFIG_MAPS}?fieldValidation=Maybe"),
-            config_map("new"),
-            &[],
+        ("a merge into a custom object", api.merge_patch(&custom, json!({"spec": {"colour": 2}})), colour),
+        ("a step into a custom object", api.json_patch(&custom, step("/spec/colour")), colour),
+        (
+            "a validation that is none",
+            api.post(format!("{CONFIG_MAPS}?fieldValidation=Maybe"), config_map("new")),
+            &[r#"fieldValidation: Unsupported value: "Maybe""#],
         ),
     ]
 }
@@ -207,16 +147,14 @@ async fn what_is_refused_strictly_is_named_and_not_stored() {
     api.post(CONFIG_MAPS, config_map("kept")).await.expect(201);
     api.post(WIDGETS, widget("kept", json!({"size": 1}))).await.expect(201);
     let before = api.store.revision();
-    for Row { name, method, path, media_type, body, status, reason, says } in rows() {
-        let mark = if path.contains('?') { '&' } else { '?' };
-        let strictly =
-            if path.contains("fieldValidation") { path } else { format!("{path}{mark}fieldValidation=Strict") };
-        let answer = api.send(method, strictly).body(media_type, body).await;
-        let (status, reason) = if says.is_empty() { (422, "Invalid") } else { (status, reason) };
-        assert_eq!((answer.status, &answer["reason"]), (status, &json!(reason)), "{name}: {}", answer.text());
+    let objects = objects(&api).into_iter().map(|row| (400, "BadRequest", row));
+    let patches = patches(&api).into_iter().map(|row| (422, "Invalid", row));
+    for (status, reason, (row, sending, says)) in objects.chain(patches) {
+        let answer = sending.await;
+        assert_eq!((answer.status, &answer["reason"]), (status, &json!(reason)), "{row}: {}", answer.text());
         for words in says {
-            assert!(answer.message().contains(words), "{name}: {words} is not in {}", answer.message());
+            assert!(answer.message().contains(words), "{row}: {words} is not in {}", answer.message());
         }
-        assert_eq!(api.store.revision(), before, "{name}: nothing is stored");
+        assert_eq!(api.store.revision(), before, "{row}: nothing is stored");
     }
 }
