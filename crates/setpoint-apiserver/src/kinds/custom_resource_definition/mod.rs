@@ -6,6 +6,8 @@ mod paths;
 mod structural;
 mod validation;
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -64,7 +66,7 @@ impl Behaviour for CustomResourceDefinition {
     }
 
     fn warnings(&self, object: Node<'_, '_>, old: Option<&Value>) -> Vec<String> {
-        let known = old.map(unknown_formats).unwrap_or_default();
+        let known: HashSet<String> = old.map(unknown_formats).unwrap_or_default().into_iter().collect();
         let unknown = unknown_formats(object.value).into_iter().filter(|format| !known.contains(format));
         unknown.map(|format| format!("unrecognized format {format:?}")).collect()
     }
@@ -96,26 +98,26 @@ fn note_stored_version(object: &mut Value) {
 
 /// The formats of texts in all schemas that this server does not know.
 fn unknown_formats(definition: &Value) -> Vec<String> {
-    fn collect(schema: &Value, found: &mut Vec<String>) {
+    fn collect<'v>(schema: &'v Value, seen: &mut HashSet<&'v str>, found: &mut Vec<String>) {
         match schema {
             Value::Object(fields) => {
                 if let Some(name) = fields.get("format").and_then(Value::as_str).filter(|name| !format::is_known(name))
-                    && !found.iter().any(|known| known == name)
+                    && seen.insert(name)
                 {
                     found.push(name.to_owned());
                 }
                 fields
                     .iter()
                     .filter(|(name, _)| *name != "default" && *name != "enum")
-                    .for_each(|(_, v)| collect(v, found));
+                    .for_each(|(_, v)| collect(v, seen, found));
             }
-            Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+            Value::Array(items) => items.iter().for_each(|item| collect(item, seen, found)),
             _ => {}
         }
     }
-    let mut found = Vec::new();
+    let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
-        collect(&version["schema"]["openAPIV3Schema"], &mut found);
+        collect(&version["schema"]["openAPIV3Schema"], &mut seen, &mut found);
     }
     found
 }
