@@ -111,8 +111,8 @@ fn validate_source(source: Node<'_, '_>, errors: &mut Errors) {
 pub(super) fn agree_on_source(spec: &mut Value, old: Option<&Value>) {
     let given = |spec: &Value, field: &str| spec[field].is_object();
     let had = |field: &str| old.is_some_and(|old| given(old, field));
-    let elsewhere = spec["dataSourceRef"]["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty());
-    if elsewhere && !had("dataSourceRef") {
+    let elsewhere = |spec: &Value| spec["dataSourceRef"]["namespace"].as_str().is_some_and(|name| !name.is_empty());
+    if elsewhere(spec) && !had("dataSourceRef") {
         remove(spec, "dataSourceRef");
     }
     if !had("dataSource") && !had("dataSourceRef") && !given(spec, "dataSourceRef") {
@@ -127,7 +127,7 @@ pub(super) fn agree_on_source(spec: &mut Value, old: Option<&Value>) {
     }
     match (given(spec, "dataSource"), given(spec, "dataSourceRef")) {
         (true, false) => spec["dataSourceRef"] = spec["dataSource"].clone(),
-        (false, true) if spec["dataSourceRef"]["namespace"].as_str().is_none_or(str::is_empty) => {
+        (false, true) if !elsewhere(spec) => {
             spec["dataSource"] = spec["dataSourceRef"].clone();
             remove(&mut spec["dataSource"], "namespace");
         }

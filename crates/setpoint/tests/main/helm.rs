@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use setpoint_testkit::Server;
+use setpoint_testkit::{Kubectl, Server};
 
 use crate::SETPOINT;
 
@@ -31,7 +31,7 @@ const OBJECTS: [(&str, &str); 14] = [
 
 #[tokio::test]
 async fn a_chart_lives() -> Result<()> {
-    let shop = Shop { server: Server::start(SETPOINT).await? };
+    let shop = Shop { server: Server::start(SETPOINT).await?, kubectl: Kubectl::newest()? };
 
     let installed = shop.helm(&["install", "web", shop.chart(), "--namespace", "shop", "--create-namespace"])?;
     ensure!(installed.stdout.contains("STATUS: deployed"), "{installed:?}");
@@ -87,6 +87,7 @@ async fn a_chart_lives() -> Result<()> {
 /// A server with the chart's release in the namespace `shop`.
 struct Shop {
     server: Server,
+    kubectl: Kubectl,
 }
 
 /// What a program said.
@@ -122,7 +123,8 @@ impl Shop {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> Result<Said> {
-        let said = Said::of(self.server.kubectl(&[arguments, &["--namespace=shop"]].concat())?);
+        let arguments = [arguments, &["--namespace=shop"]].concat();
+        let said = Said::of(self.kubectl.run(&self.server.kubeconfig_path(), self.server.folder(), &arguments)?);
         ensure!(said.success, "kubectl {}: {said:?}", arguments.join(" "));
         Ok(said)
     }
@@ -134,18 +136,17 @@ impl Shop {
 
     /// Checks that these are there.
     fn has(&self, objects: &[(&str, &str)]) -> Result<()> {
-        for (kind, name) in objects {
-            self.kubectl(&["get", kind, name])?;
-        }
+        let names: Vec<String> = objects.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        self.kubectl(&[vec!["get"], names.iter().map(String::as_str).collect()].concat())?;
         Ok(())
     }
 
     /// Checks that these are not there.
     fn lacks(&self, objects: &[(&str, &str)]) -> Result<()> {
-        for (kind, name) in objects {
-            let said = Said::of(self.server.kubectl(&["get", kind, name, "--namespace=shop"])?);
-            ensure!(!said.success && said.stderr.contains("NotFound"), "{kind}/{name} is still there: {said:?}");
-        }
+        let names: Vec<String> = objects.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        let get = vec!["get", "--ignore-not-found", "--output=name"];
+        let left = self.kubectl(&[get, names.iter().map(String::as_str).collect()].concat())?.stdout;
+        ensure!(left.is_empty(), "still there:\n{left}");
         Ok(())
     }
 
