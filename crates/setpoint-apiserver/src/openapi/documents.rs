@@ -29,8 +29,8 @@ use crate::server::Shared;
 pub struct Documents {
     /// Those of OpenAPI 3, by the path below `/openapi/v3/`.
     by_version: Mutex<BTreeMap<String, Kept>>,
-    /// That of OpenAPI 2 in each encoding, and what it describes.
-    whole: Mutex<(Weak<Registry>, BTreeMap<Encoding, Arc<Document>>)>,
+    /// That of OpenAPI 2.
+    whole: Mutex<Whole>,
 }
 
 /// A text and its name.
@@ -45,6 +45,12 @@ struct Kept {
     /// What it describes. A resource that changes is another one.
     describes: Vec<Weak<registry::Resource>>,
     document: Arc<Document>,
+}
+
+#[derive(Debug, Default)]
+struct Whole {
+    describes: Weak<Registry>,
+    by_encoding: BTreeMap<Encoding, Arc<Document>>,
 }
 
 impl Documents {
@@ -79,10 +85,11 @@ impl Documents {
     pub(super) async fn whole(&self, server: &Arc<Shared>, encoding: Encoding) -> Result<Arc<Document>> {
         let registry = server.registry();
         let mut whole = self.whole.lock().await;
-        if !Weak::ptr_eq(&whole.0, &Arc::downgrade(&registry)) {
-            *whole = (Arc::downgrade(&registry), BTreeMap::new());
+        let current = Arc::downgrade(&registry);
+        if !whole.describes.ptr_eq(&current) {
+            *whole = Whole { describes: current, by_encoding: BTreeMap::new() };
         }
-        if let Some(document) = whole.1.get(&encoding) {
+        if let Some(document) = whole.by_encoding.get(&encoding) {
             return Ok(document.clone());
         }
         let sources = Sources { definitions: Definitions::read(server).await?, registry };
@@ -95,7 +102,7 @@ impl Documents {
             Document::new(&swagger.finish())
         };
         let document = Arc::new(tokio::task::spawn_blocking(make).await.map_err(Failure::internal)?);
-        whole.1.insert(encoding, document.clone());
+        whole.by_encoding.insert(encoding, document.clone());
         Ok(document)
     }
 }
