@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::documents::Document;
 use super::messages::v3;
@@ -66,7 +67,8 @@ pub async fn answer_v2(server: &Arc<Shared>, headers: &HeaderMap) -> Result<Resp
 pub async fn answer_index(server: &Arc<Shared>, headers: &HeaderMap) -> Result<Response> {
     let hashes = server.documents.hashes(server).await?;
     let index = index(hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str()))).to_string();
-    Ok(answer(headers, JSON, &hash(index.as_bytes()), || plain(index.clone())))
+    let hash = hash(Sha256::new_with_prefix(&index));
+    Ok(answer(headers, JSON, &hash, || plain(index)))
 }
 
 /// `/openapi/v3/api/v1` or `/openapi/v3/apis/<group>/<version>`
@@ -121,7 +123,7 @@ fn plain(body: impl Into<Bytes>) -> Response {
 /// A document as it is kept, for those who can read it so.
 fn compressed(headers: &HeaderMap, document: &Document) -> Response {
     if !negotiate::accepts_gzip(headers) {
-        return plain(document.text());
+        return response::chunked(document.length, document.text());
     }
     let mut response = plain(document.compressed.clone());
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -129,7 +131,8 @@ fn compressed(headers: &HeaderMap, document: &Document) -> Response {
 }
 
 fn protobuf(document: &Document) -> Vec<u8> {
-    let value: Value = serde_json::from_slice(&document.text()).expect("this server wrote the text as JSON");
+    let text: Vec<Bytes> = document.text().collect();
+    let value: Value = serde_json::from_slice(&text.concat()).expect("this server wrote the text as JSON");
     let mut out = Vec::new();
     value.as_object().into_iter().for_each(|object| v3::DOCUMENT.write(&mut out, object));
     out

@@ -6,41 +6,51 @@
 //! they are next asked for, and only those are made again.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write};
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::components::Known;
 use super::custom::Definitions;
-use super::swagger::{Encoding, Swagger};
-use super::{Kind, Resource, Subresource, hash, root_path};
+use super::swagger::{self, Encoding};
+use super::{Kind, Resource, Subresource, components, hash, operations, root_path};
 use crate::failure::{Failure, Result};
 use crate::registry::{self, Registry};
 use crate::schema::definitions_as_json;
 use crate::server::Shared;
 
+/// How much of a text is unpacked at a time.
+const PIECE: usize = 64 * 1024;
+
 #[derive(Debug, Default)]
 pub struct Documents {
     /// Those of OpenAPI 3, by the path below `/openapi/v3/`.
     by_version: Mutex<BTreeMap<String, Kept>>,
-    /// That of OpenAPI 2 in each encoding, and what it describes.
-    whole: Mutex<(Weak<Registry>, Encoded)>,
+    /// That of OpenAPI 2.
+    whole: Mutex<Whole>,
 }
-
-/// One document in the encodings that were asked for.
-type Encoded = BTreeMap<Encoding, Arc<Document>>;
 
 /// A text and its name.
 #[derive(Debug)]
 pub(super) struct Document {
     pub hash: String,
+    /// Of the text.
+    pub length: usize,
     pub compressed: Bytes,
+}
+
+/// A text that is being written, of which only the compressed form is held.
+struct Packing {
+    digest: Sha256,
+    length: usize,
+    encoder: GzEncoder<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -48,6 +58,12 @@ struct Kept {
     /// What it describes. A resource that changes is another one.
     describes: Vec<Weak<registry::Resource>>,
     document: Arc<Document>,
+}
+
+#[derive(Debug, Default)]
+struct Whole {
+    describes: Weak<Registry>,
+    by_encoding: BTreeMap<Encoding, Arc<Document>>,
 }
 
 impl Documents {
@@ -82,40 +98,57 @@ impl Documents {
     pub(super) async fn whole(&self, server: &Arc<Shared>, encoding: Encoding) -> Result<Arc<Document>> {
         let registry = server.registry();
         let mut whole = self.whole.lock().await;
-        if !Weak::ptr_eq(&whole.0, &Arc::downgrade(&registry)) {
-            *whole = (Arc::downgrade(&registry), BTreeMap::new());
+        let current = Arc::downgrade(&registry);
+        if !whole.describes.ptr_eq(&current) {
+            *whole = Whole { describes: current, by_encoding: BTreeMap::new() };
         }
-        if let Some(document) = whole.1.get(&encoding) {
+        if let Some(document) = whole.by_encoding.get(&encoding) {
             return Ok(document.clone());
         }
         let sources = Sources { definitions: Definitions::read(server).await?, registry };
         let make = move || {
             let built_in = definitions_as_json();
-            let mut swagger = Swagger::new(encoding);
-            for (group, version) in versions(&sources.registry) {
-                swagger.add(sources.document(&built_in, group, version));
-            }
-            Document::new(&swagger.finish())
+            let versions = || versions(&sources.registry);
+            let paths = versions().map(|(group, version)| sources.paths(group, version));
+            let schemas = versions().map(|(group, version)| sources.schemas(&built_in, group, version));
+            Document::write(|out| swagger::write(out, encoding, paths, schemas))
         };
         let document = Arc::new(tokio::task::spawn_blocking(make).await.map_err(Failure::internal)?);
-        whole.1.insert(encoding, document.clone());
+        whole.by_encoding.insert(encoding, document.clone());
         Ok(document)
     }
 }
 
 impl Document {
-    fn new(text: &[u8]) -> Document {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(text).expect("writing to memory cannot fail");
-        let compressed = encoder.finish().expect("writing to memory cannot fail");
-        Document { hash: hash(text), compressed: compressed.into() }
+    fn write(write: impl FnOnce(&mut Packing) -> io::Result<()>) -> Document {
+        let encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let mut packing = Packing { digest: Sha256::new(), length: 0, encoder };
+        write(&mut packing).expect("writing to memory cannot fail");
+        let compressed = packing.encoder.finish().expect("writing to memory cannot fail");
+        Document { hash: hash(packing.digest), length: packing.length, compressed: compressed.into() }
     }
 
-    /// The text itself.
-    pub(super) fn text(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        GzDecoder::new(&*self.compressed).read_to_end(&mut text).expect("it was compressed here");
-        text
+    /// The text, piece by piece.
+    pub(super) fn text(&self) -> impl Iterator<Item = Bytes> + Send + use<> {
+        let mut decoder = GzDecoder::new(self.compressed.clone().reader());
+        std::iter::from_fn(move || {
+            let mut piece = Vec::with_capacity(PIECE);
+            decoder.by_ref().take(PIECE as u64).read_to_end(&mut piece).expect("it was compressed here");
+            (!piece.is_empty()).then(|| piece.into())
+        })
+    }
+}
+
+impl Write for Packing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.encoder.write_all(bytes)?;
+        self.digest.update(bytes);
+        self.length += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -151,7 +184,7 @@ async fn make(
     let make = move || -> Vec<(String, Kept)> {
         let built_in = definitions_as_json();
         let make = |(group, version): (String, String)| {
-            let document = Document::new(sources.document(&built_in, &group, &version).to_string().as_bytes());
+            let document = Document::write(|out| write!(out, "{}", sources.document(&built_in, &group, &version)));
             let describes = describe(&sources.registry, &group, &version);
             (path_of(&group, &version), Kept { describes, document: Arc::new(document) })
         };
@@ -171,6 +204,21 @@ impl Sources {
     /// The document of OpenAPI 3 of a group and version.
     fn document(&self, built_in: &Map<String, Value>, group: &str, version: &str) -> Value {
         let custom = self.definitions.schemas(group, version);
+        self.describe(group, version, |resources| super::document(&Known { built_in, custom: &custom }, resources))
+    }
+
+    /// Its schemas alone.
+    fn schemas(&self, built_in: &Map<String, Value>, group: &str, version: &str) -> Map<String, Value> {
+        let custom = self.definitions.schemas(group, version);
+        self.describe(group, version, |resources| components::schemas(&Known { built_in, custom: &custom }, resources))
+    }
+
+    /// Its paths alone.
+    fn paths(&self, group: &str, version: &str) -> Map<String, Value> {
+        self.describe(group, version, operations::paths)
+    }
+
+    fn describe<T>(&self, group: &str, version: &str, describe: impl FnOnce(&[Resource<'_>]) -> T) -> T {
         let served: Vec<&registry::Resource> =
             self.registry.version(group, version).into_iter().flatten().map(AsRef::as_ref).collect();
         let subresources: Vec<Vec<Subresource<'_>>> = served.iter().map(|resource| subresources(resource)).collect();
@@ -186,7 +234,7 @@ impl Sources {
                 subresources,
             })
             .collect();
-        super::document(&Known { built_in, custom: &custom }, &resources)
+        describe(&resources)
     }
 }
 

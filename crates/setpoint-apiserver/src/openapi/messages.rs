@@ -6,18 +6,12 @@ use serde_json::Value;
 use super::protobuf::Form::{Any, Boolean, Double, Each, Either, Entries, Integer, Message as Nested, Text, Within};
 use super::protobuf::{Form, Message};
 
-/// OpenAPI 2: the fields of a document that has them, and the forms of what stands in its paths and definitions.
+/// OpenAPI 2: the head of a document, and what stands in its paths and definitions.
 pub(super) mod v2 {
     use super::*;
 
     pub(crate) static DOCUMENT: Message =
         Message { fields: &[("swagger", 1, Text), ("info", 2, Nested(&INFO))], extensions: 16 };
-    pub(crate) const PATHS: u32 = 8;
-    pub(crate) const DEFINITIONS: u32 = 9;
-    /// The field of one path among the paths.
-    pub(crate) const PATH: u32 = 2;
-    /// The field of one definition among the definitions.
-    pub(crate) const DEFINITION: u32 = 1;
 
     static INFO: Message = Message { fields: &[("title", 1, Text), ("version", 2, Text)], extensions: 7 };
 

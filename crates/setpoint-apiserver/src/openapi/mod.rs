@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::built_in::definition_name;
@@ -65,21 +65,17 @@ struct Subresource<'r> {
 
 /// The document of a version of a group: these are all its resources.
 fn document(known: &Known<'_>, resources: &[Resource<'_>]) -> Value {
-    let mut paths = Map::new();
-    for resource in resources {
-        operations::add_paths(&mut paths, resource);
-    }
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
-        "paths": paths,
+        "paths": operations::paths(resources),
         "components": {"schemas": components::schemas(known, resources)},
     })
 }
 
-/// Changes exactly when the document does.
-fn hash(document: &[u8]) -> String {
-    Sha256::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
+/// Changes exactly when what was digested does.
+fn hash(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 /// The body of `/openapi/v3`: where each document is, given as path and hash.

@@ -37,8 +37,14 @@ const OBJECT_VERBS: [Verb; 5] = [
     Verb { name: "delete", method: "delete", action: "delete", id: ("delete", "") },
 ];
 
-/// Adds every path of a resource.
-pub(super) fn add_paths(paths: &mut Map<String, Value>, resource: &Resource<'_>) {
+/// Every path of these resources.
+pub(super) fn paths(resources: &[Resource<'_>]) -> Map<String, Value> {
+    let mut paths = Map::new();
+    resources.iter().for_each(|resource| add_paths(&mut paths, resource));
+    paths
+}
+
+fn add_paths(paths: &mut Map<String, Value>, resource: &Resource<'_>) {
     let Resource { kind, plural, .. } = *resource;
     let root = root_path(kind.group, kind.version);
     let collection = if resource.namespaced {

@@ -1,16 +1,17 @@
 //! OpenAPI 2, which clients from before Kubernetes 1.27 read: one document of everything, made of those of OpenAPI 3.
 //!
-//! It is written part by part, so that never more than the document of one group and version is held beside the text.
-//! What version 2 cannot say is left out. And what the clients of the time would misread is left out too: of an object
-//! with fields that are not specified they refuse all but those that are, and they know no `null`.
+//! It is written entry by entry, so that never more than a part of it is in memory. What version 2 cannot say is left out.
+//! And what the clients of the time would misread is left out too: of an object with fields that are not specified they
+//! refuse all but those that are, and they know no `null`.
 
 use std::collections::HashSet;
+use std::io::{Result, Write};
 
 use serde_json::{Map, Value, json};
 
 use super::components::{INT_OR_STRING, QUANTITY};
 use super::messages::v2;
-use super::protobuf;
+use super::protobuf::{self, Form, Message};
 use crate::discovery::KUBERNETES_MINOR;
 
 /// How a document is written.
@@ -20,80 +21,91 @@ pub(super) enum Encoding {
     Protobuf,
 }
 
-/// A document that is being written.
-#[derive(Debug)]
-pub(super) struct Swagger {
+/// Writes the document of what documents of OpenAPI 3 have as paths and as schemas.
+pub(super) fn write(
+    out: &mut impl Write,
     encoding: Encoding,
-    paths: Vec<u8>,
-    definitions: Vec<u8>,
-    /// The names of the definitions that it has.
-    defined: HashSet<String>,
+    paths: impl Iterator<Item = Map<String, Value>>,
+    schemas: impl Iterator<Item = Map<String, Value>>,
+) -> Result<()> {
+    let info = json!({"title": "Kubernetes", "version": format!("v1.{KUBERNETES_MINOR}")});
+    match encoding {
+        Encoding::Json => write!(out, r#"{{"swagger":"2.0","info":{info}"#)?,
+        Encoding::Protobuf => {
+            let mut head = Vec::new();
+            let fields = [("swagger".to_owned(), json!("2.0")), ("info".to_owned(), info)];
+            v2::DOCUMENT.write(&mut head, &Map::from_iter(fields));
+            out.write_all(&head)?;
+        }
+    }
+    let paths = paths.flatten().map(|(path, mut item)| {
+        bring_path_to_v2(&mut item);
+        (path, item)
+    });
+    PATHS.write(out, encoding, paths)?;
+    let mut defined = HashSet::new();
+    let definitions = schemas.flatten().filter(|(name, _)| defined.insert(name.clone()));
+    let definitions = definitions.map(|(name, schema)| {
+        let definition = definition(&name, schema);
+        (name, definition)
+    });
+    DEFINITIONS.write(out, encoding, definitions)?;
+    match encoding {
+        Encoding::Json => out.write_all(b"}"),
+        Encoding::Protobuf => Ok(()),
+    }
 }
 
-impl Swagger {
-    pub(super) fn new(encoding: Encoding) -> Swagger {
-        Swagger { encoding, paths: Vec::new(), definitions: Vec::new(), defined: HashSet::new() }
-    }
+/// A part of the document that holds named values.
+struct Section {
+    name: &'static str,
+    number: u32,
+    /// The field of one value in the message.
+    entry: u32,
+    form: &'static Message,
+}
 
-    /// Adds what a document of OpenAPI 3 describes.
-    pub(super) fn add(&mut self, mut document: Value) {
-        for (path, mut item) in entries(document["paths"].take()) {
-            bring_path_to_v2(&mut item);
-            match self.encoding {
-                Encoding::Json => json_entry(&mut self.paths, &path, &item),
-                Encoding::Protobuf => {
-                    let form = protobuf::Form::Message(&v2::PATH_ITEM);
-                    protobuf::entry(&mut self.paths, v2::PATH, &path, form, &item);
-                }
-            }
-        }
-        for (name, mut schema) in entries(document["components"]["schemas"].take()) {
-            if !self.defined.insert(name.clone()) {
-                continue;
-            }
-            if [QUANTITY, INT_OR_STRING].contains(&name.as_str()) {
-                schema["type"] = json!("string");
-            }
-            bring_to_v2(&mut schema);
-            // Of a kind with fields that are not specified, not even those of all kinds are.
-            if schema.get("type").is_none() && schema.get("x-kubernetes-group-version-kind").is_some() {
-                schema["type"] = json!("object");
-            }
-            match self.encoding {
-                Encoding::Json => json_entry(&mut self.definitions, &name, &schema),
-                Encoding::Protobuf => {
-                    let form = protobuf::Form::Message(&v2::SCHEMA);
-                    protobuf::entry(&mut self.definitions, v2::DEFINITION, &name, form, &schema);
-                }
-            }
-        }
-    }
+const PATHS: Section = Section { name: "paths", number: 8, entry: 2, form: &v2::PATH_ITEM };
+const DEFINITIONS: Section = Section { name: "definitions", number: 9, entry: 1, form: &v2::SCHEMA };
 
-    /// The document of all that was added.
-    pub(super) fn finish(self) -> Vec<u8> {
-        let info = json!({"title": "Kubernetes", "version": format!("v1.{KUBERNETES_MINOR}")});
-        let Swagger { paths, definitions, .. } = self;
-        match self.encoding {
-            Encoding::Json => [
-                br#"{"swagger":"2.0","info":"#,
-                info.to_string().as_bytes(),
-                br#","paths":{"#,
-                &paths,
-                br#"},"definitions":{"#,
-                &definitions,
-                b"}}",
-            ]
-            .concat(),
-            Encoding::Protobuf => {
-                let mut out = Vec::with_capacity(paths.len() + definitions.len() + 64);
-                let head = Map::from_iter([("swagger".to_owned(), json!("2.0")), ("info".to_owned(), info)]);
-                v2::DOCUMENT.write(&mut out, &head);
-                protobuf::delimited(&mut out, v2::PATHS, &paths);
-                protobuf::delimited(&mut out, v2::DEFINITIONS, &definitions);
-                out
+impl Section {
+    fn write(
+        &self,
+        out: &mut impl Write,
+        encoding: Encoding,
+        entries: impl Iterator<Item = (String, Value)>,
+    ) -> Result<()> {
+        match encoding {
+            Encoding::Json => {
+                write!(out, r#","{}":{{"#, self.name)?;
+                for (position, (name, value)) in entries.enumerate() {
+                    let comma = if position == 0 { "" } else { "," };
+                    write!(out, "{comma}{}:{value}", Value::from(name))?;
+                }
+                out.write_all(b"}")
             }
+            // A message may come in pieces, which are taken together.
+            Encoding::Protobuf => entries.into_iter().try_for_each(|(name, value)| {
+                let (mut entry, mut piece) = (Vec::new(), Vec::new());
+                protobuf::entry(&mut entry, self.entry, &name, Form::Message(self.form), &value);
+                protobuf::delimited(&mut piece, self.number, &entry);
+                out.write_all(&piece)
+            }),
         }
     }
+}
+
+/// A schema of OpenAPI 3 as a definition.
+fn definition(name: &str, mut schema: Value) -> Value {
+    if [QUANTITY, INT_OR_STRING].contains(&name) {
+        schema["type"] = json!("string");
+    }
+    bring_to_v2(&mut schema);
+    // Of a kind with fields that are not specified, not even those of all kinds are.
+    if schema.get("type").is_none() && schema.get("x-kubernetes-group-version-kind").is_some() {
+        schema["type"] = json!("object");
+    }
+    schema
 }
 
 fn entries(object: Value) -> Map<String, Value> {
@@ -101,13 +113,6 @@ fn entries(object: Value) -> Map<String, Value> {
         Value::Object(entries) => entries,
         _ => Map::new(),
     }
-}
-
-fn json_entry(out: &mut Vec<u8>, name: &str, value: &Value) {
-    if !out.is_empty() {
-        out.push(b',');
-    }
-    out.extend_from_slice(format!("{}:{value}", Value::from(name)).as_bytes());
 }
 
 fn bring_path_to_v2(item: &mut Value) {
