@@ -151,7 +151,7 @@ mod tests {
         report.add(Row::new("idle", "MB", 31.5).target(Target::AtMost(30.0)));
         report.add(Row::new("get p50", "ms", 0.0456));
         let expected = [
-            "         server        peer      ratio  target",
+            "         server        peer       ratio  target",
             "creates   12000  10000 etcd  /s  1.20 ×  ≥ 1 ×  met",
             "idle       31.5              MB          ≤ 30  MISSED",
             "get p50   0.046              ms",

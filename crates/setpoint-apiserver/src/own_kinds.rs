@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use setpoint_api::crds;
 use setpoint_api::protection::PROTECTED;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::query::Query;
 use crate::registry::{DEFINITIONS, Lookup};
 use crate::request::{ResourcePath, Verb};
@@ -27,10 +27,14 @@ pub async fn install(server: &Shared) -> Result<()> {
     for mut definition in crds::all() {
         definition.metadata.annotations.get_or_insert_default().insert(PROTECTED.to_owned(), "true".to_owned());
         let name = definition.metadata.name.clone().unwrap_or_default();
-        verbs::run(server, application(server, &name, &definition))
-            .await
-            .map_err(|failure| Failure::internal(format!("{name} could not be installed: {}", failure.message())))?;
-        warn_if_unserved(server, &definition);
+        match verbs::run(server, application(server, &name, &definition)).await {
+            Ok(_) => warn_if_unserved(server, &definition),
+            // A newer binary may have stored objects in a version that this one does not know. What there is, is served.
+            Err(failure) if failure.code.is_client_error() => {
+                tracing::warn!("{name} stays as it is, not as this version has it: {}", failure.message());
+            }
+            Err(failure) => return Err(failure),
+        }
     }
     Ok(())
 }

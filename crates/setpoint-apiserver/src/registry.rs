@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -277,6 +277,9 @@ pub const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcede
 pub struct Registry {
     /// Group, then version, then plural. The core group is "".
     groups: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<Resource>>>>,
+    /// By group and plural, the version in which objects are kept, served or not. Who writes for nobody in particular
+    /// writes in this one: another might have no room for all that an object holds.
+    kept: BTreeMap<(Text, Text), Arc<Resource>>,
 }
 
 /// What a path under `/api` or `/apis` leads to.
@@ -289,13 +292,16 @@ pub enum Lookup {
 }
 
 impl Registry {
+    /// Serves a resource, unless it is a custom one in a version that is only kept.
     pub fn add(&mut self, resource: Resource) {
-        self.groups
-            .entry(resource.group.clone())
-            .or_default()
-            .entry(resource.version.clone())
-            .or_default()
-            .insert(resource.plural.clone(), Arc::new(resource));
+        let resource = Arc::new(resource);
+        let (group, version, plural) = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        if resource.stored_in.is_none() && resource.version == resource.storage_version() {
+            self.kept.insert((group.clone(), plural.clone()), resource.clone());
+        }
+        if resource.custom.as_ref().is_none_or(|custom| custom.served) {
+            self.groups.entry(group).or_default().entry(version).or_default().insert(plural, resource);
+        }
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Lookup {
@@ -318,6 +324,7 @@ impl Registry {
 
     /// Takes a resource out, in all its versions.
     pub fn remove(&mut self, group: &str, plural: &str) {
+        self.kept.remove(&(Text::from(group.to_owned()), Text::from(plural.to_owned())));
         let Some(versions) = self.groups.get_mut(group) else { return };
         for resources in versions.values_mut() {
             resources.remove(plural);
@@ -343,13 +350,14 @@ impl Registry {
         })
     }
 
-    /// One resource for each kind of object that is kept, whatever the groups and versions it is served in.
+    /// One resource for each kind of object that is kept, in the version in which it is.
     pub fn kept(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.groups.values().flat_map(|versions| {
-            let mut seen = HashSet::new();
-            let resources = versions.values().flat_map(BTreeMap::values);
-            resources.filter(move |resource| resource.stored_in.is_none() && seen.insert(&resource.plural))
-        })
+        self.kept.values()
+    }
+
+    /// The resource whose objects are kept under this group and plural.
+    pub fn kept_as(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.kept.get(&(Text::from(group.to_owned()), Text::from(plural.to_owned())))
     }
 
     /// The resources of one version of a group; `None` if it is not served.

@@ -16,14 +16,14 @@ use crate::schema::Schemas;
 use setpoint_api::field::Path;
 use setpoint_api::validation;
 
-/// The resources of a definition: one for each version that is served. `current_since` is the revision from which on its
+/// The resources of a definition: one for each version that is served or stored. `current_since` is the revision from which on its
 /// objects are as the stored version's schema has them.
 pub fn resources(definition: &Value, schemas: &Schemas, current_since: &Arc<AtomicU64>) -> Vec<Resource> {
     let versions = definition["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(storage) = versions.iter().find(|version| version["storage"] == true) else { return Vec::new() };
     let stored_schema = Arc::new(Structure::compile(schema_of(storage)));
-    let served = versions.iter().filter(|version| version["served"] == true);
-    served
+    let known = versions.iter().filter(|version| version["served"] == true || version["storage"] == true);
+    known
         .map(|version| {
             let schema = match schema_of(version) == schema_of(storage) {
                 true => stored_schema.clone(),
@@ -32,6 +32,7 @@ pub fn resources(definition: &Value, schemas: &Schemas, current_since: &Arc<Atom
             let kind = CustomKind {
                 uid: text_at(definition, &["metadata", "uid"]).into(),
                 storage_version: text_at(storage, &["name"]).into(),
+                served: version["served"] == true,
                 schema,
                 stored_schema: stored_schema.clone(),
                 current_since: current_since.clone(),

@@ -126,17 +126,21 @@ impl Definitions {
         resource: &Resource,
         key: &Arc<str>,
         revision: Revision,
+        is_new: bool,
     ) -> Result<()> {
         let Some(custom) = &resource.custom else { return Ok(()) };
-        let Lookup::Found(now) = server.registry().find(&resource.group, &resource.version, &resource.plural) else {
-            return self.take_back(server, resource, key, revision).await;
+        let registry = server.registry();
+        let now = registry.kept_as(&resource.group, &resource.plural).and_then(|kept| kept.custom.as_ref());
+        let Some(now) = now.filter(|now| now.uid == custom.uid && (!now.terminating || custom.terminating)) else {
+            // Whoever deletes the definition's objects may have looked before this one was there.
+            return if is_new { self.take_back(server, resource, key, revision).await } else { Ok(()) };
         };
-        let Some(current) = now.custom.as_ref().filter(|current| current.uid == custom.uid) else {
-            return self.take_back(server, resource, key, revision).await;
-        };
-        if !Arc::ptr_eq(current, custom) {
+        match registry.find(&resource.group, &resource.version, &resource.plural) {
+            Lookup::Found(same) if same.custom.as_ref().is_some_and(|same| Arc::ptr_eq(same, custom)) => {}
             // It was written by the schema as it was, and is read by the schema as it is.
-            current.current_since.fetch_max(revision + 1, Ordering::AcqRel);
+            _ => {
+                now.current_since.fetch_max(revision + 1, Ordering::AcqRel);
+            }
         }
         Ok(())
     }
@@ -150,11 +154,11 @@ impl Definitions {
         }
     }
 
-    /// Tells the cleaner that an object is gone, if it waits for that.
-    pub fn object_removed(&self, resource: &Resource) {
+    /// Tells the cleaner that an object is gone, if it waits for the last.
+    pub fn object_removed(&self, server: &Shared, resource: &Resource) {
         if resource.custom.is_some() {
             let name = resource.group_resource();
-            if self.terminating.lock().contains(&name) {
+            if self.terminating.lock().contains(&name) && server.store.count(&resource.directory(None)) == 0 {
                 self.clean(name);
             }
         }
@@ -359,20 +363,8 @@ impl Outcome {
 
 async fn delete_objects(server: &Shared, definition: &Value) -> Result<Outcome> {
     let (group, plural) = (text_at(definition, &["spec", "group"]), text_at(definition, &["spec", "names", "plural"]));
-    let registry = server.registry();
-    let served = registry.kept().find(|resource| resource.group == group && resource.plural == plural);
-    // A definition none of whose versions is served may still have objects.
-    let resource = match served {
-        Some(resource) => resource.clone(),
-        None => {
-            let mut definition = definition.clone();
-            for version in definition["spec"]["versions"].as_array_mut().into_iter().flatten() {
-                version["served"] = true.into();
-            }
-            let mut resources = resources(&definition, &server.schemas, &Arc::default());
-            resources.pop().map(Arc::new).ok_or_else(|| Failure::internal("a definition without versions"))?
-        }
-    };
+    let resource = server.registry().kept_as(group, plural).cloned();
+    let resource = resource.ok_or_else(|| Failure::internal(format!("{plural}.{group} is kept nowhere")))?;
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(None);
     let mut after: Option<String> = None;

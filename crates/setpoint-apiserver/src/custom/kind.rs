@@ -27,6 +27,8 @@ pub struct CustomKind {
     /// The definition's: one that is deleted and made again is another.
     pub uid: Box<str>,
     pub storage_version: Box<str>,
+    /// Whether clients see this version; the one that is stored is known even where they do not.
+    pub served: bool,
     /// The schema of this version.
     pub schema: Arc<Structure>,
     /// The schema of the version that is stored; the same one where they do not differ.

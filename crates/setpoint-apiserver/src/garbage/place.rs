@@ -16,9 +16,9 @@ impl Place {
     /// The place of a stored object; `None` if its resource is not served.
     pub(super) fn of_key(registry: &Registry, key: &str) -> Option<Place> {
         let directory = directory(key);
-        let plural = directory.split('/').nth(2)?;
-        let is_here = |r: &Resource| r.plural == plural && r.stored_in.is_none() && r.directory(None) == directory;
-        let resource = registry.kept().find(|resource| is_here(resource))?.clone();
+        let mut segments = directory.split('/').skip(1);
+        let (group, plural) = (segments.next()?, segments.next()?);
+        let resource = registry.kept_as(if group == "core" { "" } else { group }, plural)?.clone();
         let rest = &key[directory.len()..];
         let (namespace, name) = match rest.split_once('/') {
             Some((namespace, name)) if resource.namespaced => (Some(namespace.to_owned()), name),

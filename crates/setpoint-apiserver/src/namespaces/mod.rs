@@ -13,6 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use setpoint_api::protection::PROTECTED;
 use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
@@ -27,7 +28,7 @@ use crate::query::{DeleteOptions, Propagation};
 use crate::record;
 use crate::registry::{Resource, text_at};
 use crate::server::Shared;
-use crate::verbs::{self, Deleted};
+use crate::verbs;
 use crate::write::{self, Stamp};
 
 use self::conditions::Remaining;
@@ -219,7 +220,7 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
     finish(server, namespace, &remaining).await
 }
 
-/// Deletes all objects of one kind. Returns the finalizers that keep some of them, one entry for each object kept.
+/// Deletes all objects of one kind. Returns the finalizers, or the mark, that keep some of them, one entry for each.
 async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Result<Vec<Vec<String>>> {
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(Some(namespace));
@@ -229,11 +230,9 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
         let page = server.store.range(range).await?;
         let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
-        let deleted = verbs::delete_all(server, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
-        kept.extend(deleted.iter().filter_map(|deleted| match deleted {
-            Deleted::Gone { .. } => None,
-            Deleted::Going(object) => Some(finalizers(object)),
-        }));
+        let left = verbs::delete_all(server, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+        kept.extend(left.going.iter().map(finalizers));
+        kept.extend((0..left.protected).map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),
             _ => return Ok(kept),

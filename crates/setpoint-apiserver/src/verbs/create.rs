@@ -86,7 +86,7 @@ pub(super) async fn insert(
             if let Some(namespace) = call.namespace() {
                 server.namespaces.recheck(server, namespace).await;
             }
-            server.definitions.recheck(server, resource, &key, stored.revision()).await?;
+            server.definitions.recheck(server, resource, &key, stored.revision(), true).await?;
             return Ok((stored, warnings));
         }
     }

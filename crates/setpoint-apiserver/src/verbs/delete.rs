@@ -1,6 +1,6 @@
 //! Taking objects away, one or a whole collection.
 
-use futures::future::try_join_all;
+use futures::future::join_all;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -47,12 +47,18 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
     let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
+    // All or nothing, as far as it can be known beforehand.
+    for item in &items {
+        let metadata = item.metadata();
+        check_protection(&call.resource, text_at(&metadata, &["name"]), &metadata)?;
+    }
     delete_all(server, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
     Ok(renderer.list(&meta, items))
 }
 
 /// Deletes objects as they were listed, many at a time, so that they share durable transactions. An object that is gone
-/// by now, or is another one by the same name, is left alone.
+/// by now, or is another one by the same name, is left alone. What fails does not keep the others of its batch: each is
+/// seen through to its end, since what it held must be freed.
 pub async fn delete_all(
     server: &Shared,
     resource: &Resource,
@@ -60,14 +66,22 @@ pub async fn delete_all(
     items: &[Stored],
     options: &DeleteOptions,
     now: Timestamp,
-) -> Result<Vec<Deleted>> {
-    let mut deleted = Vec::new();
+) -> Result<Left> {
+    let mut left = Left::default();
     for batch in items.chunks(AT_ONCE) {
-        let deletions: Vec<_> =
-            batch.iter().map(|item| delete_listed(server, resource, namespace, item, options, now)).collect();
-        deleted.extend(try_join_all(deletions).await?.into_iter().flatten());
+        let deletions = batch.iter().map(|item| delete_listed(server, resource, namespace, item, options, now));
+        for outcome in join_all(deletions.collect::<Vec<_>>()).await {
+            match outcome {
+                Ok(Deleted::Gone { .. }) => {}
+                Ok(Deleted::Going(object)) => left.going.push(object),
+                Err(failure) if failure.code == StatusCode::NOT_FOUND => {}
+                Err(failure) if failure.code == StatusCode::CONFLICT && options.uid.is_none() => {}
+                Err(failure) if failure.code == StatusCode::FORBIDDEN => left.protected += 1,
+                Err(failure) => return Err(failure),
+            }
+        }
     }
-    Ok(deleted)
+    Ok(left)
 }
 
 async fn delete_listed(
@@ -77,15 +91,11 @@ async fn delete_listed(
     item: &Stored,
     options: &DeleteOptions,
     now: Timestamp,
-) -> Result<Option<Deleted>> {
+) -> Result<Deleted> {
     let metadata = item.metadata();
     let uid = options.uid.clone().unwrap_or_else(|| text_at(&metadata, &["uid"]).to_owned());
     let this_one = DeleteOptions { uid: Some(uid), ..options.clone() };
-    match delete_object(server, resource, namespace, text_at(&metadata, &["name"]), &this_one, now).await {
-        Err(failure) if failure.code == StatusCode::NOT_FOUND => Ok(None),
-        Err(failure) if failure.code == StatusCode::CONFLICT && options.uid.is_none() => Ok(None),
-        deleted => deleted.map(Some),
-    }
+    delete_object(server, resource, namespace, text_at(&metadata, &["name"]), &this_one, now).await
 }
 
 fn options(server: &Shared, call: &Call) -> Result<DeleteOptions> {
@@ -107,6 +117,15 @@ pub enum Deleted {
     Going(Stored),
 }
 
+/// What is left of objects that were deleted together.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Something still holds these.
+    pub going: Vec<Stored>,
+    /// So many are not deleted while they are marked.
+    pub protected: usize,
+}
+
 /// Deletes one object, or marks it for deletion where something still holds it.
 pub async fn delete_object(
     server: &Shared,
@@ -120,7 +139,7 @@ pub async fn delete_object(
         let current = read(server, resource, namespace, name).await?;
         let old = resource.value(&current);
         check_preconditions(resource, name, &old, &current, options)?;
-        check_protection(resource, name, &old)?;
+        check_protection(resource, name, &old["metadata"])?;
         let decision = if resource.is_namespaces() {
             decide_namespace(resource, name, &old, now)?
         } else if resource.is_definitions() {
@@ -161,7 +180,7 @@ pub async fn delete_object(
 /// What is freed, and who is told, when an object is gone.
 pub(super) fn removed(server: &Shared, resource: &Resource, namespace: Option<&str>, old: &Value) {
     services::release(server, resource, old);
-    server.definitions.object_removed(resource);
+    server.definitions.object_removed(server, resource);
     if let Some(namespace) = namespace {
         server.namespaces.object_removed(namespace);
     }
@@ -184,8 +203,8 @@ fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: Timestamp
 }
 
 /// What is protected is not deleted, whoever asks and by whatever way.
-fn check_protection(resource: &Resource, name: &str, old: &Value) -> Result<()> {
-    let Some(mark) = protection::mark(&old["metadata"]) else { return Ok(()) };
+fn check_protection(resource: &Resource, name: &str, metadata: &Value) -> Result<()> {
+    let Some(mark) = protection::mark(metadata) else { return Ok(()) };
     let verb = if mark == "label" { "label" } else { "annotate" };
     let why = format!(
         "it is protected: to delete it, first remove its {mark} with `kubectl {verb} {} {name} {}-`",

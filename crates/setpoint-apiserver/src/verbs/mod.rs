@@ -12,7 +12,7 @@ pub mod services;
 mod update;
 mod watch;
 
-pub use delete::{Deleted, delete_all, delete_object};
+pub use delete::{delete_all, delete_object};
 pub use watch::watch;
 
 use setpoint_store::{At, Commit, Expected};

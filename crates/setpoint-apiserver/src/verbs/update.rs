@@ -145,7 +145,7 @@ pub(super) async fn change_object(
             Written::Done(stored) => {
                 if !options.dry_run {
                     claim.keep();
-                    server.definitions.recheck(server, resource, &key, stored.revision()).await?;
+                    server.definitions.recheck(server, resource, &key, stored.revision(), false).await?;
                 }
                 return Ok(Changed { stored, created: false, warnings });
             }

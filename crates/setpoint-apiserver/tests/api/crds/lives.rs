@@ -48,7 +48,7 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
     let deleted = api.delete(DEFINITION).await.expect(200);
     assert_eq!(deleted["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     api.eventually(DEFINITION, |answer| answer.status == 404).await;
-    api.get(WIDGETS).await.expect(404);
+    api.eventually(WIDGETS, |answer| answer.status == 404).await;
     let told: Vec<String> = watch.rest().await.iter().map(tell).collect();
     assert_eq!(told, ["ADDED a", "ADDED b", "DELETED a", "DELETED b"], "the watch tells it all, and ends");
 
@@ -110,4 +110,24 @@ async fn a_custom_resource_may_belong_to_no_namespace() {
     assert_eq!(made["metadata"]["namespace"], json!(null));
     assert_eq!(api.post(WIDGETS, widget("b", json!({}))).await.expect(404).text(), "404 page not found\n");
     assert_eq!(api.names("/apis/example.com/v1/widgets").await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_object_outlives_its_definition() {
+    let api = Api::new().await;
+    for _ in 0..20 {
+        api.post(DEFINITIONS, widgets(json!({}))).await.expect(201);
+        let writer = api.clone();
+        let writing = tokio::spawn(async move {
+            for number in 0..50 {
+                let answer = writer.post(WIDGETS, widget(&format!("w{number}"), json!({}))).await;
+                assert!(matches!(answer.status, 201 | 404 | 405), "{}", answer.text());
+            }
+        });
+        api.delete(DEFINITION).await.expect(200);
+        writing.await.expect("no writer saw anything else");
+        api.eventually(DEFINITION, |answer| answer.status == 404).await;
+        api.eventually(WIDGETS, |answer| answer.status == 404).await;
+        assert_eq!(api.store.count("/example.com/widgets/"), 0);
+    }
 }

@@ -124,3 +124,21 @@ async fn rules_that_no_schema_says_hold_too() {
     assert!(refused.fields().contains("spec.approval.rules[0].roles[0]"), "{:?}", refused.fields());
     api.get(format!("{ENVIRONMENTS}/lab")).await.expect(404);
 }
+
+#[tokio::test]
+async fn a_definition_from_a_newer_binary_is_served_as_it_is() {
+    let api = Api::new().await;
+    let path = definition("environments.setpoint.dev");
+    let mut versions = api.get(&path).await.expect(200)["spec"]["versions"].clone();
+    let mut newer = versions[0].clone();
+    newer["name"] = json!("v1beta1");
+    versions[0]["storage"] = json!(false);
+    versions.as_array_mut().expect("a list").push(newer);
+    api.merge_patch(&path, json!({"spec": {"versions": versions}})).await.expect(200);
+    let stored = environment("lab", json!({"deployer": {"name": "process"}}));
+    api.post(ENVIRONMENTS, stored).await.expect(201);
+    api.server.stop();
+    let again = api.reopened().await;
+    assert_eq!(again.names("/apis/setpoint.dev/v1beta1/environments").await, ["lab"], "nothing is lost by going back");
+    assert_eq!(again.names(ENVIRONMENTS).await, ["lab"]);
+}

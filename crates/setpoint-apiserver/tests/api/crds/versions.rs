@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixture::{Api, escaped};
+use crate::objects::{CONFIG_MAPS, config_map};
 
 const WIDGETS_V2: &str = "/apis/example.com/v2/namespaces/default/widgets";
 
@@ -106,4 +107,60 @@ async fn a_version_goes_when_nothing_is_stored_in_it() {
     assert_eq!(without["status"]["storedVersions"], json!(["v2"]));
     api.get(format!("{WIDGETS}/a")).await.expect(404);
     assert_eq!(api.get(format!("{WIDGETS_V2}/a")).await.expect(200)["spec"]["note"], "y");
+}
+
+/// Two versions of which the newer, which has more fields, is stored.
+fn newer_stored() -> Value {
+    let mut definition = two_versions();
+    for (version, storage) in [(0, false), (1, true)] {
+        definition["spec"]["versions"][version]["storage"] = json!(storage);
+    }
+    definition
+}
+
+#[tokio::test]
+async fn what_the_server_writes_by_itself_loses_no_field_of_any_version() {
+    let api = Api::new().await;
+    api.post(DEFINITIONS, newer_stored()).await.expect(201);
+    let owner = api.post(CONFIG_MAPS, config_map("owner")).await.expect(201);
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+    let mut owned = widget("a", json!({"note": "n", "extra": "kept"}));
+    owned["apiVersion"] = json!("example.com/v2");
+    owned["metadata"]["ownerReferences"] = json!([reference]);
+    owned["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    api.post(WIDGETS_V2, owned).await.expect(201);
+
+    api.delete_with(format!("{CONFIG_MAPS}/owner"), json!({"propagationPolicy": "Orphan"})).await.expect(200);
+    let path = format!("{WIDGETS_V2}/a");
+    let orphan = api.eventually(&path, |answer| answer["metadata"].get("ownerReferences").is_none()).await;
+    assert_eq!(orphan["spec"], json!({"note": "n", "extra": "kept"}), "by the garbage collector");
+    assert_eq!(orphan["metadata"]["generation"], 1);
+
+    api.delete(DEFINITION).await.expect(200);
+    let marked = api.eventually(&path, |answer| answer["metadata"]["deletionTimestamp"].is_string()).await;
+    assert_eq!(marked["spec"], json!({"note": "n", "extra": "kept"}), "by the deletion of its definition");
+}
+
+#[tokio::test]
+async fn objects_of_a_version_that_is_no_longer_served_stay() {
+    let api = Api::new().await;
+    api.post(DEFINITIONS, newer_stored()).await.expect(201);
+    api.post(WIDGETS, widget("a", json!({"note": "0"}))).await.expect(201);
+    // Writers through a version, while it goes and comes.
+    let (writer, path) = (api.clone(), format!("{WIDGETS}/a"));
+    let writing = tokio::spawn(async move {
+        for number in 0..200 {
+            let answer = writer.merge_patch(&path, json!({"spec": {"note": number.to_string()}})).await;
+            assert!(matches!(answer.status, 200 | 404), "{}", answer.text());
+        }
+    });
+    while !writing.is_finished() {
+        for served in [false, true] {
+            let patch = json!([{"op": "replace", "path": "/spec/versions/0/served", "value": served}]);
+            api.json_patch(DEFINITION, patch).await.expect(200);
+            tokio::task::yield_now().await;
+        }
+    }
+    writing.await.expect("no writer saw anything else");
+    api.get(format!("{WIDGETS_V2}/a")).await.expect(200);
 }

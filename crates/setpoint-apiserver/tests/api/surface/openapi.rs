@@ -164,7 +164,7 @@ async fn version_2_describes_all_that_is_served() {
 
     api.delete(DEFINITION).await.expect(200);
     let gone = |answer: &Answer| answer.status == 404;
-    api.eventually(DEFINITION, gone).await;
+    api.eventually("/apis/example.com/v1", gone).await;
     let document = api.get("/openapi/v2").await.expect(200);
     assert!(document["definitions"].get("com.example.v1.Widget").is_none());
     assert!(document["paths"].get("/apis/example.com/v1/widgets").is_none());

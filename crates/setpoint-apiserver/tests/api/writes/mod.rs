@@ -9,6 +9,7 @@ mod field_validation;
 mod namespaces;
 mod patches;
 mod pods;
+mod protection;
 mod scale;
 mod services;
 mod strict_refusals;

@@ -127,7 +127,7 @@ fn road() -> Schema {
     .rule("self.type == 'Regex' || self.value.startsWith('/')", "a path begins with a slash")
     .rule("self.type == 'Regex' || !self.value.contains('//')", "a path has no two slashes in a row")
     .rule("self.type != 'Prefix' || self.value.matches('^[A-Za-z0-9/._~-]+$')", "a prefix has simple characters")
-    .default(json!({}));
+    .default(json!({"type": "Prefix", "value": "/"}));
     let condition =
         object([("path", path), ("method", choice(&["GET", "POST", "PUT", "DELETE"])), ("headers", headers())]);
     let timeout = || text().pattern(r"^([0-9]{1,5}(h|m|s|ms)){1,4}$");
