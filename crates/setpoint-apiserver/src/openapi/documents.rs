@@ -184,7 +184,8 @@ async fn make(
     let make = move || -> Vec<(String, Kept)> {
         let built_in = definitions_as_json();
         let make = |(group, version): (String, String)| {
-            let document = Document::write(|out| write!(out, "{}", sources.document(&built_in, &group, &version)));
+            let text = sources.document(&built_in, &group, &version).to_string();
+            let document = Document::write(|out| out.write_all(text.as_bytes()));
             let describes = describe(&sources.registry, &group, &version);
             (path_of(&group, &version), Kept { describes, document: Arc::new(document) })
         };

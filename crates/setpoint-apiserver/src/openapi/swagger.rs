@@ -80,7 +80,7 @@ impl Section {
                 write!(out, r#","{}":{{"#, self.name)?;
                 for (position, (name, value)) in entries.enumerate() {
                     let comma = if position == 0 { "" } else { "," };
-                    write!(out, "{comma}{}:{value}", Value::from(name))?;
+                    out.write_all(format!("{comma}{}:{value}", Value::from(name)).as_bytes())?;
                 }
                 out.write_all(b"}")
             }
