@@ -3,7 +3,8 @@
 //! There is one tree for each distinct schema of a definition; pruning, defaulting and validation all walk it. Descriptions
 //! are not kept: OpenAPI reads them from the stored definition when somebody asks.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use compact_str::CompactString;
 use regex::Regex;
@@ -25,10 +26,10 @@ pub struct Structure {
     pub atomic: bool,
     pub default: Option<Box<Value>>,
     /// In the order of their names.
-    properties: Box<[(CompactString, Structure)]>,
+    properties: Box<[(CompactString, Arc<Structure>)]>,
     /// The values of a map.
-    pub values: Option<Box<Structure>>,
-    pub items: Option<Box<Structure>>,
+    pub values: Option<Arc<Structure>>,
+    pub items: Option<Arc<Structure>>,
     pub list: ListKind,
     pub checks: Checks,
 }
@@ -130,19 +131,23 @@ impl Kind {
 impl Structure {
     /// Compiles an `openAPIV3Schema`, or a part of one.
     pub fn compile(schema: &Value) -> Structure {
+        Structure::compile_with(schema, &mut Alike::default())
+    }
+
+    fn compile_with(schema: &Value, alike: &mut Alike) -> Structure {
         let flag = |name: &str| schema[name].as_bool().unwrap_or(false);
         let child = |name: &str| schema.get(name).filter(|child| child.is_object());
-        let mut properties: Vec<(CompactString, Structure)> = schema["properties"]
+        let mut properties: Vec<(CompactString, Arc<Structure>)> = schema["properties"]
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(name, property)| (name.as_str().into(), Structure::compile(property)))
+            .map(|(name, property)| (name.as_str().into(), alike.compile(property)))
             .collect();
         properties.sort_by(|a, b| a.0.cmp(&b.0));
         let values = match &schema["additionalProperties"] {
             // A map of anything.
-            Value::Bool(true) => Some(Box::default()),
-            values => values.is_object().then(|| Box::new(Structure::compile(values))),
+            Value::Bool(true) => Some(Arc::default()),
+            values => values.is_object().then(|| alike.compile(values)),
         };
         let kind = match flag("x-kubernetes-int-or-string") {
             true => Kind::IntOrString,
@@ -157,7 +162,7 @@ impl Structure {
             default: schema.get("default").filter(|default| !default.is_null()).cloned().map(Box::new),
             properties: properties.into(),
             values,
-            items: child("items").map(|items| Box::new(Structure::compile(items))),
+            items: child("items").map(|items| alike.compile(items)),
             list: ListKind::compile(schema),
             checks: Checks::compile(schema),
         }
@@ -165,7 +170,7 @@ impl Structure {
 
     /// The fields that are specified, in the order of their names.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Structure)> {
-        self.properties.iter().map(|(name, property)| (name.as_str(), property))
+        self.properties.iter().map(|(name, property)| (name.as_str(), &**property))
     }
 
     pub fn property(&self, name: &str) -> Option<&Structure> {
@@ -177,6 +182,37 @@ impl Structure {
     pub fn entry(&self, key: &str) -> Option<&Structure> {
         self.property(key).or(self.values.as_deref())
     }
+}
+
+/// Most fields are like many others, but for their names and descriptions; what is alike is held once.
+#[derive(Default)]
+struct Alike(HashMap<String, Arc<Structure>>);
+
+impl Alike {
+    fn compile(&mut self, schema: &Value) -> Arc<Structure> {
+        let Some(words) = words_of_small(schema) else { return Arc::new(Structure::compile_with(schema, self)) };
+        if let Some(known) = self.0.get(&words) {
+            return known.clone();
+        }
+        let structure = Arc::new(Structure::compile_with(schema, self));
+        self.0.insert(words, structure.clone());
+        structure
+    }
+}
+
+/// What a schema says that has no fields, nor elements with fields; `None` for others.
+fn words_of_small(schema: &Value) -> Option<String> {
+    fn has_parts(schema: &Value) -> bool {
+        ["properties", "allOf", "anyOf", "oneOf", "not"].iter().any(|part| schema.get(part).is_some())
+    }
+    fn element(schema: &Value) -> Option<&Value> {
+        let mut elements = ["items", "additionalProperties"].iter().filter_map(|part| schema.get(part));
+        elements.find(|element| element.is_object())
+    }
+    let is_small = !has_parts(schema)
+        && element(schema).is_none_or(|element_of| !has_parts(element_of) && element(element_of).is_none());
+    let said = schema.as_object().filter(|_| is_small)?.iter().filter(|(word, _)| *word != "description");
+    Some(said.fold(String::new(), |words, (word, value)| words + word + "=" + &value.to_string() + ";"))
 }
 
 impl ListKind {

@@ -275,3 +275,20 @@ proptest! {
         prop_assert!(prune(&mut object, &structure).is_empty());
     }
 }
+
+#[test]
+fn fields_that_are_alike_are_held_once() {
+    let text = |description: &str| json!({"type": "string", "maxLength": 5, "description": description});
+    let list = |length: u64| json!({"type": "array", "items": {"type": "string", "maxLength": length}});
+    let schema = Structure::compile(&json!({"type": "object", "properties": {
+        "a": text("one"), "b": text("another"), "c": {"type": "string", "maxLength": 6}, "d": list(5), "e": list(5), "f": list(6),
+        "g": {"type": "object", "properties": {"a": text("deep")}},
+    }}));
+    let held = |name: &str| std::ptr::from_ref(schema.property(name).expect("a field"));
+    let rows = [("a", "b", true), ("a", "c", false), ("d", "e", true), ("d", "f", false), ("a", "g", false)];
+    for (one, other, same) in rows {
+        assert_eq!(held(one) == held(other), same, "{one} and {other}");
+    }
+    let deep = schema.property("g").and_then(|inner| inner.property("a")).expect("a field");
+    assert_eq!(std::ptr::from_ref(deep), held("a"), "however deep");
+}
