@@ -10,7 +10,7 @@ use crate::arguments::Arguments;
 use crate::latency::Latencies;
 use crate::load::{self, Operation, Until};
 use crate::process;
-use crate::report::{Report, Row, Target};
+use crate::report::{Peer, Report, Row, Target};
 use crate::subject::{Api, Subject};
 
 const DEPENDENTS: u64 = 10_000;
@@ -18,23 +18,30 @@ const DEPENDENTS: u64 = 10_000;
 const CLIENTS: usize = 64;
 const POLL: Duration = Duration::from_millis(5);
 
-/// Measures it in an empty server, and among many objects that it does not concern.
+/// Measures it in an empty server and in one with many objects that it does not concern, in turn, so that both meet the
+/// same machine.
 pub(crate) async fn measure(subject: &Subject, arguments: &Arguments, report: &mut Report) -> Result<()> {
-    let api = subject.start().await?;
-    let mut round = 0;
-    for around in [0, arguments.population()] {
-        load::run(api.creators(CLIENTS).await?, 0, Until::Count(around)).await?;
-        process::settle().await;
-        let mut times = Vec::new();
-        for _ in 0..arguments.rounds() {
-            times.push(collect(&api, round).await?);
-            round += 1;
-        }
-        let median = Latencies::from_iter(times).quantile_ms(0.5);
-        let label = format!("owner and {DEPENDENTS} dependents deleted, {around} objects around");
-        report.add(Row::new(label, "ms", median).target(Target::AtMost(3000.0)));
+    let (empty, filled) = (subject.start().await?, subject.start().await?);
+    let around = arguments.population();
+    load::run(filled.creators(CLIENTS).await?, 0, Until::Count(around)).await?;
+    process::settle().await;
+    let (mut alone, mut among) = (Vec::new(), Vec::new());
+    for round in 0..arguments.rounds() as u64 {
+        alone.push(collect(&empty, round).await?);
+        among.push(collect(&filled, round).await?);
     }
-    api.finish().await
+    let [alone, among] = [alone, among].map(|times| Latencies::from_iter(times).quantile_ms(0.5));
+    let label = |around: u64| format!("owner and {DEPENDENTS} dependents deleted, {around} objects around");
+    report.add(Row::new(label(around), "ms", among).target(Target::AtMost(3000.0)));
+    // A server that is not ours has one population for both.
+    if empty.server.is_some() {
+        report.add(Row::new(label(0), "ms", alone).target(Target::AtMost(3000.0)));
+        let peer = Peer { name: "among none", figure: alone };
+        let label = format!("the same among {around} objects");
+        report.add(Row::new(label, "ms", among).peer(Some(peer)).target(Target::RatioAtMost(1.5)));
+    }
+    empty.finish().await?;
+    filled.finish().await
 }
 
 async fn collect(api: &Api, round: u64) -> Result<Duration> {

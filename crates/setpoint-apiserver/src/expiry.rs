@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use setpoint_store::{At, Commit, Error, Expected, Range, Revision, Watch};
+use setpoint_store::{At, Commit, Error, Expected, Range, Revision, Store, Watch};
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::garbage::EVENTS;
 use crate::object::Stored;
@@ -80,73 +81,97 @@ pub(crate) async fn run(server: Arc<Shared>) {
 }
 
 async fn follow(server: &Shared) -> Error {
-    let mut expiry = Expiry::default();
-    let mut watch = match learn(server, &mut expiry).await {
-        Ok(watch) => watch,
+    let mut follower = match Follower::start(server.store.as_ref(), Timestamp::now(), TICK).await {
+        Ok(follower) => follower,
         Err(error) => return error,
     };
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            event = watch.next() => match event {
-                Ok(event) if event.value.is_some() => {
-                    expiry.add(event.key.clone(), event.revision, Timestamp::now());
-                }
-                Ok(_) => {}
-                Err(error) => return error,
-            },
-            _ = tick.tick(), if !expiry.0.is_empty() => {
-                if let Err(error) = remove_due(server, &mut expiry).await {
-                    return error;
-                }
+        match follower.step(Timestamp::now).await {
+            Ok(Step::Heard) => {}
+            Ok(Step::Removed(keys)) => keys.iter().for_each(|key| {
+                let namespace = key[EVENTS.len()..].split('/').next().unwrap_or_default();
+                server.namespaces.object_removed(namespace);
+            }),
+            Err(error) => return error,
+        }
+    }
+}
+
+/// Follows the Events of a store. What time it is, is for others to say.
+#[derive(Debug)]
+struct Follower<'a> {
+    store: &'a dyn Store,
+    expiry: Expiry,
+    watch: Box<dyn Watch>,
+    tick: Interval,
+}
+
+/// What came of one step.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// An Event was written or removed.
+    Heard,
+    /// It was looked for what is due, and that was removed.
+    Removed(Vec<Arc<str>>),
+}
+
+impl<'a> Follower<'a> {
+    /// Reads the Events that there are.
+    async fn start(store: &'a dyn Store, now: Timestamp, tick: Duration) -> Result<Self, Error> {
+        let mut expiry = Expiry::default();
+        let mut at = At::Now;
+        let mut after: Option<Arc<str>> = None;
+        let watch = loop {
+            let page = store.range(Range { scope: EVENTS, after: after.as_deref(), limit: PAGE, at }).await?;
+            at = At::Revision(page.revision);
+            for entry in &page.entries {
+                let event = Stored::from(entry).value(b"{");
+                expiry.add(entry.key.clone(), entry.revision, written(&event, now));
             }
+            match page.entries.last() {
+                Some(last) if page.more => after = Some(last.key.clone()),
+                _ => break store.watch(EVENTS, page.revision)?,
+            }
+            tokio::task::yield_now().await;
+        };
+        let mut tick = tokio::time::interval(tick);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self { store, expiry, watch, tick })
+    }
+
+    /// Waits for the next Event or the next tick, and does what follows.
+    async fn step(&mut self, now: impl Fn() -> Timestamp) -> Result<Step, Error> {
+        tokio::select! {
+            event = self.watch.next() => {
+                let event = event?;
+                if event.value.is_some() {
+                    self.expiry.add(event.key.clone(), event.revision, now());
+                }
+                Ok(Step::Heard)
+            }
+            _ = self.tick.tick(), if !self.expiry.0.is_empty() => self.remove_due(now()).await.map(Step::Removed),
+        }
+    }
+
+    async fn remove_due(&mut self, now: Timestamp) -> Result<Vec<Arc<str>>, Error> {
+        let mut removed = Vec::new();
+        loop {
+            let due = self.expiry.due(now, AT_ONCE);
+            if due.is_empty() {
+                return Ok(removed);
+            }
+            let removals = due.into_iter().map(|(key, revision)| remove(self.store, key, revision));
+            removed.extend(futures::future::try_join_all(removals).await?.into_iter().flatten());
         }
     }
 }
 
-/// Reads the Events that there are.
-async fn learn(server: &Shared, expiry: &mut Expiry) -> Result<Box<dyn Watch>, Error> {
-    let resource = server.registry().built_in("", "v1", "events");
-    let mut at = At::Now;
-    let mut after: Option<Arc<str>> = None;
-    loop {
-        let range = Range { scope: EVENTS, after: after.as_deref(), limit: PAGE, at };
-        let page = server.store.range(range).await?;
-        at = At::Revision(page.revision);
-        for entry in &page.entries {
-            let event = resource.value(&Stored::from(entry));
-            expiry.add(entry.key.clone(), entry.revision, written(&event, Timestamp::now()));
-        }
-        match page.entries.last() {
-            Some(last) if page.more => after = Some(last.key.clone()),
-            _ => return server.store.watch(EVENTS, page.revision),
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn remove_due(server: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
-    loop {
-        let due = expiry.due(Timestamp::now(), AT_ONCE);
-        if due.is_empty() {
-            return Ok(());
-        }
-        let removals = due.iter().map(|(key, revision)| remove(server, key, *revision));
-        futures::future::try_join_all(removals).await?;
-    }
-}
-
-/// Removes an Event that has not been written since.
-async fn remove(server: &Shared, key: &Arc<str>, revision: Revision) -> Result<(), Error> {
+/// Removes an Event that has not been written since. Returns its key if it was there.
+async fn remove(store: &dyn Store, key: Arc<str>, revision: Revision) -> Result<Option<Arc<str>>, Error> {
     let commit = Commit { key: key.clone(), value: None, expected: Expected::Revision(revision) };
-    match server.store.commit(commit).await {
-        Ok(_) => {
-            let namespace = key[EVENTS.len()..].split('/').next().unwrap_or_default();
-            server.namespaces.object_removed(namespace);
-            Ok(())
-        }
-        Err(Error::Conflict { .. }) => Ok(()),
+    match store.commit(commit).await {
+        Ok(_) => Ok(Some(key)),
+        Err(Error::Conflict { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -154,8 +179,10 @@ async fn remove(server: &Shared, key: &Arc<str>, revision: Revision) -> Result<(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use setpoint_store::{MemoryStore, Options};
 
     use super::*;
+    use crate::object;
 
     fn time(text: &str) -> Timestamp {
         text.parse().expect("a time")
@@ -207,5 +234,82 @@ mod tests {
         ] {
             assert_eq!(written(&event, now), time(expected), "{name}");
         }
+    }
+
+    /// How long a test waits for anything.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    async fn write(store: &MemoryStore, name: &str, expected: Expected) -> Revision {
+        // Its own times are of long ago: it counts when it was written, and not what it says.
+        let event = json!({"metadata": {"name": name, "creationTimestamp": "2020-01-01T00:00:00Z"}});
+        let key = format!("{EVENTS}default/{name}").into();
+        let commit = Commit { key, value: Some(object::encode(&event, &[])), expected };
+        store.commit(commit).await.expect("it is stored").revision
+    }
+
+    async fn names(store: &MemoryStore) -> Vec<String> {
+        let range = Range { scope: EVENTS, after: None, limit: 0, at: At::Now };
+        let page = store.range(range).await.expect("the store can be read");
+        page.entries.iter().map(|entry| entry.key[EVENTS.len()..].to_owned()).collect()
+    }
+
+    impl Follower<'_> {
+        /// Lets it hear of one Event at this time.
+        async fn hear(&mut self, now: &str) {
+            let heard = async { while self.step(|| time(now)).await != Ok(Step::Heard) {} };
+            tokio::time::timeout(PATIENCE, heard).await.expect("an Event that is written is heard of");
+        }
+
+        /// Lets it look for what is due at this time, and tells what went.
+        async fn tick(&mut self, now: &str) -> Vec<String> {
+            let ticked = async {
+                loop {
+                    match self.step(|| time(now)).await.expect("the store is open") {
+                        Step::Heard => {}
+                        Step::Removed(keys) => return keys.iter().map(|key| key[EVENTS.len()..].to_owned()).collect(),
+                    }
+                }
+            };
+            tokio::time::timeout(PATIENCE, ticked).await.expect("a tick comes")
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_written_meanwhile_goes_after_an_hour_and_one_written_again_later() {
+        let store = MemoryStore::new(Options::default());
+        let start = Follower::start(&store, time("2030-01-01T00:00:00Z"), Duration::from_millis(1)).await;
+        let mut follower = start.expect("the store can be read");
+        write(&store, "once", Expected::Absent).await;
+        follower.hear("2030-01-01T00:00:00Z").await;
+        let first = write(&store, "again", Expected::Absent).await;
+        follower.hear("2030-01-01T00:10:00Z").await;
+        write(&store, "late", Expected::Absent).await;
+        follower.hear("2030-01-01T00:20:00Z").await;
+        write(&store, "again", Expected::Revision(first)).await;
+        follower.hear("2030-01-01T00:30:00Z").await;
+
+        let nothing = Vec::<String>::new();
+        for (row, now, gone) in [
+            ("nothing is due", "2030-01-01T00:59:59Z", vec![]),
+            ("the hour is over", "2030-01-01T01:00:00Z", vec!["default/once"]),
+            ("it was written again", "2030-01-01T01:10:00Z", vec![]),
+            ("so it goes after the others", "2030-01-01T01:20:00Z", vec!["default/late"]),
+            ("not yet", "2030-01-01T01:29:59Z", vec![]),
+        ] {
+            assert_eq!(follower.tick(now).await, gone, "{row}");
+        }
+        assert_eq!(names(&store).await, ["default/again"]);
+        assert_eq!(follower.tick("2030-01-01T01:30:00Z").await, ["default/again"], "its new hour is over");
+        assert_eq!(names(&store).await, nothing);
+    }
+
+    #[tokio::test]
+    async fn an_event_that_was_there_before_goes_by_its_own_times() {
+        let store = MemoryStore::new(Options::default());
+        write(&store, "old", Expected::Absent).await;
+        let start = Follower::start(&store, time("2020-01-01T00:30:00Z"), Duration::from_millis(1)).await;
+        let mut follower = start.expect("the store can be read");
+        assert_eq!(follower.tick("2020-01-01T00:59:59Z").await, Vec::<String>::new());
+        assert_eq!(follower.tick("2020-01-01T01:00:00Z").await, ["default/old"]);
     }
 }

@@ -1,10 +1,13 @@
 //! Who owns whom, as far as anybody owns anybody: an index that is kept from one change to the next.
 //!
-//! An object without owners, of which nobody says that it is an owner, is not in it. Owners are known by uid alone, and
-//! whether one exists is not asked here; only that one is gone is remembered, as long as a dependent still names it.
+//! An object without owners, of which nobody says that it is an owner, is not in it. Owners are known by uid, and
+//! whether one exists is not asked here; only what was found out is remembered, as long as a dependent still names it:
+//! that it is gone, and from where.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+use tokio::sync::OnceCell;
 
 use super::facts::{Facts, Order};
 
@@ -26,7 +29,10 @@ struct Owned {
     /// The dependents, and whether the owner waits for each when it is deleted in the foreground.
     dependents: HashMap<Key, bool>,
     blocking: usize,
-    gone: bool,
+    /// Where the owner was.
+    gone: Option<Key>,
+    /// Whether it is in another namespace than a dependent, by the path that was asked for.
+    elsewhere: HashMap<String, Arc<OnceCell<bool>>>,
 }
 
 #[derive(Debug)]
@@ -69,7 +75,8 @@ impl Graph {
         if let (Some(gone), None) = (before, after)
             && let Some(owned) = self.owned.get_mut(&gone.uid)
         {
-            owned.gone = true;
+            owned.gone = Some(key.clone());
+            owned.elsewhere.clear();
             concerned.extend(owned.dependents.keys().cloned());
         }
         concerned
@@ -85,9 +92,21 @@ impl Graph {
         Standing { has_dependents: self.owned.contains_key(uid), wait }
     }
 
-    /// Whether an owner is known to have existed and to be gone.
-    pub fn is_gone(&self, uid: &str) -> bool {
-        self.owned.get(uid).is_some_and(|owned| owned.gone)
+    /// Whether an owner is known to have existed at this key and to be gone.
+    pub fn is_gone(&self, uid: &str, key: &str) -> bool {
+        self.owned.get(uid).is_some_and(|owned| owned.gone.as_deref() == Some(key))
+    }
+
+    /// The key of a deleted owner that waits for its dependents to forget it.
+    pub fn orphaning(&self, uid: &str) -> Option<&Key> {
+        self.waiting.get(uid).filter(|waiting| waiting.order == Order::Orphan).map(|waiting| &waiting.key)
+    }
+
+    /// The place for the answer to whether an owner is in some namespace, so that it is found out once for all its
+    /// dependents. It is forgotten when the owner goes; before, nothing can change it, since a uid comes with an object.
+    pub fn elsewhere(&mut self, uid: &str, path: &str) -> Arc<OnceCell<bool>> {
+        let Some(owned) = self.owned.get_mut(uid) else { return Arc::default() };
+        owned.elsewhere.entry(path.to_owned()).or_default().clone()
     }
 
     /// Whether nothing is in it.

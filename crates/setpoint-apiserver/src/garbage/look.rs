@@ -11,12 +11,13 @@ use setpoint_store::At;
 use super::facts::{Facts, Reference};
 use super::graph::Graph;
 use super::notice;
-use super::place::{self, Place};
+use super::parked::Unserved;
+use super::place::{self, Kinds, Place};
+use super::search::{self, Kind, Search};
 use super::verdict::{self, Owner, Verdict};
 use crate::failure::{Failure, Result};
 use crate::object::Stored;
 use crate::query::{DeleteOptions, Propagation, Query};
-use crate::registry::Registry;
 use crate::request::{ResourcePath, Verb};
 use crate::server::{Call, Shared};
 use crate::verbs;
@@ -30,46 +31,40 @@ pub(super) enum Looked {
     Done,
     /// Something went wrong, or somebody else was faster.
     Again,
+    /// The object may not be deleted as it is.
+    Refused,
     Parked(Unserved),
 }
 
-/// Something that must be served before an object can be decided about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unserved {
-    Kind {
-        api_version: String,
-        kind: String,
-    },
-    /// The object's own resource, by a key.
-    Resource(String),
-}
-
-impl Unserved {
-    pub(super) fn is_served(&self, registry: &Registry) -> bool {
-        match self {
-            Unserved::Kind { api_version, kind } => {
-                let (api_version, kind) = (api_version.clone(), kind.clone());
-                place::owner_resource(registry, &Reference { api_version, kind, ..Reference::default() }).is_some()
-            }
-            Unserved::Resource(directory) => Place::of_key(registry, directory).is_some(),
-        }
-    }
+/// What is known from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) graph: Mutex<Graph>,
+    pub(super) kinds: Mutex<Kinds>,
 }
 
 /// Looks at an object as it is now, and does what follows.
-pub(super) async fn look(server: &Shared, graph: &Mutex<Graph>, key: &str) -> Looked {
-    match try_look(server, graph, key).await {
-        Ok(looked) => looked,
-        Err(failure) if failure.code == StatusCode::NOT_FOUND => Looked::Done,
-        Err(failure) if failure.code == StatusCode::CONFLICT => Looked::Again,
-        Err(failure) => {
+pub(super) async fn look(server: &Shared, known: &Known, key: &str) -> Looked {
+    try_look(server, known, key).await.unwrap_or_else(|failure| after(&failure, key))
+}
+
+/// What comes after a look that failed.
+fn after(failure: &Failure, key: &str) -> Looked {
+    match failure.code {
+        StatusCode::NOT_FOUND => Looked::Done,
+        StatusCode::CONFLICT => Looked::Again,
+        StatusCode::FORBIDDEN => {
+            tracing::info!(key, ?failure, "garbage is kept");
+            Looked::Refused
+        }
+        _ => {
             tracing::warn!(key, ?failure, "garbage could not be collected yet");
             Looked::Again
         }
     }
 }
 
-async fn try_look(server: &Shared, graph: &Mutex<Graph>, key: &str) -> Result<Looked> {
+async fn try_look(server: &Shared, known: &Known, key: &str) -> Result<Looked> {
     let Some(place) = Place::of_key(&server.registry(), key) else {
         return Ok(Looked::Parked(Unserved::Resource(place::directory(key).to_owned())));
     };
@@ -78,9 +73,9 @@ async fn try_look(server: &Shared, graph: &Mutex<Graph>, key: &str) -> Result<Lo
     let facts = Facts::of(&object);
     let mut owners = Vec::with_capacity(facts.owner_references.len());
     for reference in &facts.owner_references {
-        owners.push(find_owner(server, graph, &place, &facts, reference).await?);
+        owners.push(find_owner(server, known, &place, &facts, reference).await?);
     }
-    let standing = graph.lock().standing(&facts.uid);
+    let standing = known.graph.lock().standing(&facts.uid);
     match verdict::decide(&facts, standing, &owners) {
         Verdict::Keep => {}
         Verdict::Wait => {
@@ -112,32 +107,28 @@ async fn try_look(server: &Shared, graph: &Mutex<Graph>, key: &str) -> Result<Lo
 /// What is known of the owner that a reference names: looked up where it must be, and compared by uid.
 async fn find_owner(
     server: &Shared,
-    graph: &Mutex<Graph>,
+    known: &Known,
     dependent: &Place,
     facts: &Facts,
     reference: &Reference,
 ) -> Result<Owner> {
-    // Also if its kind went with it.
-    if graph.lock().is_gone(&reference.uid) {
-        return Ok(Owner::Absent);
-    }
-    let Some(resource) = place::owner_resource(&server.registry(), reference) else { return Ok(Owner::Unserved) };
-    if resource.namespaced && dependent.namespace.is_none() {
-        notice::tell_of_owner_elsewhere(server, dependent, facts, reference, &resource).await?;
-        return Ok(Owner::OutOfReach);
-    }
-    let namespace = dependent.namespace().filter(|_| resource.namespaced);
-    let key = resource.key(namespace, &reference.name);
-    let found = server.store.get(&key, At::Now).await?.value;
-    match found.map(|entry| Facts::of(&Stored::from(&entry))).filter(|owner| owner.uid == reference.uid) {
-        Some(owner) => Ok(owner.order().map_or(Owner::Alive, Owner::from)),
-        None => {
-            if resource.namespaced {
-                notice::tell_of_owner_elsewhere(server, dependent, facts, reference, &resource).await?;
-            }
-            Ok(Owner::Absent)
+    let kind = known.kinds.lock().find(&server.registry(), reference);
+    let search = search::search(&known.graph.lock(), &kind, dependent.namespace(), reference);
+    let (owner, was_sought) = match search {
+        Search::Over(owner) => (owner, false),
+        Search::At(key) => {
+            let entry = server.store.get(&key, At::Now).await?.value;
+            let object = entry.map(|entry| Facts::of(&Stored::from(&entry)));
+            (search::found(&known.graph.lock(), object.as_ref(), reference), true)
         }
+    };
+    if let Kind::Served(kept) = &kind
+        && kept.namespaced
+        && (owner == Owner::OutOfReach || (owner == Owner::Absent && was_sought))
+    {
+        notice::tell_of_owner_elsewhere(server, known, dependent, facts, reference, kept).await?;
     }
+    Ok(owner)
 }
 
 fn references(object: &Stored) -> Vec<Value> {
@@ -205,4 +196,23 @@ pub(super) async fn send(
     };
     let answer: std::result::Result<_, Failure> = verbs::run(server, call).await;
     answer.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_not_tried_again_and_a_failure_is() {
+        let refusal = |code: StatusCode| {
+            let mut failure = Failure::internal("in a test");
+            failure.code = code;
+            failure
+        };
+        assert!(matches!(after(&refusal(StatusCode::FORBIDDEN), "/a"), Looked::Refused));
+        assert!(matches!(after(&refusal(StatusCode::NOT_FOUND), "/a"), Looked::Done));
+        for code in [StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY, StatusCode::INTERNAL_SERVER_ERROR] {
+            assert!(matches!(after(&refusal(code), "/a"), Looked::Again), "{code}");
+        }
+    }
 }

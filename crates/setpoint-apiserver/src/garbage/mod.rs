@@ -1,7 +1,7 @@
 //! Garbage collection: objects go when all their owners are gone.
 //!
-//! `facts` is what counts of an object, `graph` who owns whom, `verdict` what follows; all of that is pure. The collector
-//! here follows every change of the store, keeps the graph, and has each object that a change concerns looked at (`look`):
+//! `facts` is what counts of an object, `graph` who owns whom, `search` where an owner must be, `verdict` what follows; all
+//! of that is pure. The collector here follows every change of the store, keeps the graph, and has each object that a change concerns looked at (`look`):
 //! read afresh, decided about, and deleted or changed in the way a client would do it. What one look finds may be out of
 //! date by the time it acts; then the write is refused, because it names the revision that was looked at, and the object
 //! is looked at again. Nothing is remembered across a restart: the graph is read from the store, and everything that has
@@ -11,8 +11,10 @@ pub mod facts;
 pub mod graph;
 mod look;
 mod notice;
+mod parked;
 mod place;
 mod queue;
+pub mod search;
 pub mod verdict;
 
 #[cfg(test)]
@@ -20,18 +22,18 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use setpoint_store::{At, Error, Event, Range, Revision, Watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use self::facts::Facts;
-use self::graph::{Graph, Key};
-use self::look::{Looked, Unserved};
+use self::graph::Key;
+use self::look::{Known, Looked};
+use self::parked::Parked;
 use self::queue::Queue;
 use crate::object::Stored;
 use crate::server::Shared;
@@ -79,23 +81,25 @@ async fn collect(server: &Arc<Shared>) {
 #[derive(Debug)]
 struct Collector {
     server: Arc<Shared>,
-    graph: Arc<Mutex<Graph>>,
+    known: Arc<Known>,
     queue: Queue,
     looks: JoinSet<Looked>,
     busy: HashMap<Id, Key>,
-    /// The objects that wait for something to be served.
-    parked: BTreeMap<Unserved, BTreeSet<Key>>,
+    parked: Parked,
+    /// The objects that may not be deleted as they are.
+    refused: HashSet<Key>,
 }
 
 impl Collector {
     /// Reads the store once.
     async fn learn(server: Arc<Shared>) -> Result<(Collector, Box<dyn Watch>), Error> {
         let mut collector = Collector {
-            graph: Arc::default(),
+            known: Arc::default(),
             queue: Queue::default(),
             looks: JoinSet::new(),
             busy: HashMap::new(),
-            parked: BTreeMap::new(),
+            parked: Parked::default(),
+            refused: HashSet::new(),
             server,
         };
         let mut at = At::Now;
@@ -164,17 +168,17 @@ impl Collector {
         if event.key.starts_with(EVENTS) {
             return;
         }
+        if self.refused.remove(&event.key) && event.value.is_some() {
+            self.queue.add(event.key.clone());
+        }
         let stored = |bytes: &bytes::Bytes, revision: Revision| Stored::new(bytes.clone(), revision);
         let before = event.previous.as_ref().map(|(bytes, revision)| stored(bytes, *revision));
         let after = event.value.as_ref().map(|bytes| stored(bytes, event.revision));
         let (before, after) = match (before, after) {
             // Of what is gone the uid counts, if anybody is owned at all.
             (Some(before), None) => {
-                self.parked.retain(|_, keys| {
-                    keys.remove(&event.key);
-                    !keys.is_empty()
-                });
-                ((!self.graph.lock().is_empty()).then(|| Facts::of(&before)), None)
+                self.parked.remove(&event.key);
+                ((!self.known.graph.lock().is_empty()).then(|| Facts::of(&before)), None)
             }
             (before, after) => {
                 let concerned = |stored: &Option<Stored>| stored.as_ref().and_then(Facts::of_concerned);
@@ -191,7 +195,12 @@ impl Collector {
     }
 
     fn note(&mut self, key: &Key, before: Option<&Facts>, after: Option<&Facts>) {
-        let concerned = self.graph.lock().apply(key, before, after);
+        let references = after.map(|after| after.owner_references.as_slice()).unwrap_or_default();
+        if !references.is_empty() {
+            let (registry, mut kinds) = (self.server.registry(), self.known.kinds.lock());
+            references.iter().for_each(|reference| drop(kinds.find(&registry, reference)));
+        }
+        let concerned = self.known.graph.lock().apply(key, before, after);
         concerned.into_iter().for_each(|key| self.queue.add(key));
     }
 
@@ -199,8 +208,8 @@ impl Collector {
         while self.looks.len() < AT_ONCE
             && let Some(key) = self.queue.start()
         {
-            let (server, graph, looked_at) = (self.server.clone(), self.graph.clone(), key.clone());
-            let task = self.looks.spawn(async move { look::look(&server, &graph, &looked_at).await });
+            let (server, known, looked_at) = (self.server.clone(), self.known.clone(), key.clone());
+            let task = self.looks.spawn(async move { look::look(&server, &known, &looked_at).await });
             self.busy.insert(task.id(), key);
         }
     }
@@ -208,17 +217,24 @@ impl Collector {
     fn finish(&mut self, look: Id, looked: Looked) {
         let Some(key) = self.busy.remove(&look) else { return };
         self.queue.finish(key.clone(), !matches!(looked, Looked::Again), Instant::now());
-        if let Looked::Parked(unserved) = looked {
-            self.parked.entry(unserved).or_default().insert(key);
+        match looked {
+            Looked::Parked(unserved) => self.parked.add(key, unserved),
+            Looked::Done | Looked::Again => self.parked.remove(&key),
+            // Whoever is refused is looked at once more: what changed it during the look may have been heard already, and
+            // only what is heard from now on wakes it.
+            Looked::Refused => {
+                self.parked.remove(&key);
+                if self.refused.insert(key.clone()) {
+                    self.queue.add(key);
+                }
+            }
         }
     }
 
     /// Has looked at again what waited for something that is served by now.
     fn unpark(&mut self) {
-        let served: Vec<Unserved> =
-            self.parked.keys().filter(|unserved| unserved.is_served(&self.server.registry())).cloned().collect();
-        for key in served.iter().filter_map(|served| self.parked.remove(served)).flatten() {
-            self.queue.add(key);
-        }
+        let registry = self.server.registry();
+        let released = self.parked.release(|unserved| unserved.is_served(&registry));
+        released.into_iter().for_each(|key| self.queue.add(key));
     }
 }

@@ -1,16 +1,18 @@
 //! Garbage collection against a model: random graphs, random deletions, and events that come late.
 //!
 //! The model has the store's rules alone: what a deletion does, and that a finalizer holds. A look acts at once, because
-//! what it reads and what it writes are bound by the object's revision. There are no names: an owner is found by its uid,
-//! or is not there.
+//! what it reads and what it writes are bound by the object's revision. Objects are in one of two namespaces or in none;
+//! their references may lie about the kind, and one kind is served only at times. The name of an object is its number, and
+//! so is its uid.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::facts::{Facts, Reference};
+use super::facts::{Facts, Order, Reference};
 use super::graph::{Graph, Key};
+use super::search::{Kept, Kind, Search, found, search};
 use super::verdict::{Owner, Verdict, decide};
 use crate::object_meta::{FOREGROUND, ORPHAN};
 use crate::query::Propagation;
@@ -19,17 +21,58 @@ const HOLD: &str = "example.com/hold";
 /// How many of the newest objects anything happens to: few enough that they come to own each other in circles.
 const NEWEST: Range<usize> = 0..6;
 
+/// What there is, and what references speak of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    /// In no namespace.
+    Nodes,
+    Maps,
+    /// Served at times. Its objects can always be written, as those of a kind in whose other versions they are served.
+    Widgets,
+    /// Never served.
+    Ghosts,
+}
+
+impl Resource {
+    const ALL: [Resource; 4] = [Resource::Nodes, Resource::Maps, Resource::Widgets, Resource::Ghosts];
+
+    fn of(reference: &Reference) -> Resource {
+        let named = |resource: &Resource| format!("{resource:?}") == reference.kind;
+        Resource::ALL.into_iter().find(named).expect("references name what there is")
+    }
+
+    fn kept(self) -> Kept {
+        Kept { directory: format!("/example.com/{self:?}/"), namespaced: self != Resource::Nodes }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    resource: Resource,
+    namespace: Option<&'static str>,
+}
+
+/// A reference that somebody makes.
+#[derive(Debug, Clone)]
+struct Claim {
+    owner: usize,
+    blocks: bool,
+    /// What the owner is said to be, if not what it is.
+    lie: Option<Resource>,
+}
+
 /// What happens. Objects are named by how many have been made since.
 #[derive(Debug, Clone)]
 enum Happening {
     /// A new object, with references to objects that were there once; some hold on to life.
     Create {
-        owners: Vec<(usize, bool)>,
+        place: Place,
+        owners: Vec<Claim>,
         held: bool,
     },
     Refer {
         object: usize,
-        owners: Vec<(usize, bool)>,
+        owners: Vec<Claim>,
     },
     Delete {
         object: usize,
@@ -48,19 +91,35 @@ enum Happening {
     },
     /// The collector starts from nothing.
     Restart,
+    /// Widgets are served from now on, or no longer.
+    Serve {
+        widgets: bool,
+    },
 }
 
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
-    let owners = || prop::collection::vec((NEWEST, prop::bool::weighted(0.7)), 0..3);
+    let lie = || prop_oneof![8 => Just(None), 2 => prop::sample::select(&Resource::ALL[..]).prop_map(Some)];
+    let claim = || (NEWEST, prop::bool::weighted(0.7), lie());
+    let claim = move || claim().prop_map(|(owner, blocks, lie)| Claim { owner, blocks, lie });
+    let owners = || prop::collection::vec(claim(), 0..3);
+    let place = prop_oneof![
+        2 => Just((Resource::Nodes, None)),
+        4 => Just((Resource::Maps, Some("here"))),
+        1 => Just((Resource::Maps, Some("there"))),
+        2 => Just((Resource::Widgets, Some("here"))),
+    ];
+    let place = place.prop_map(|(resource, namespace)| Place { resource, namespace });
     let policy = prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)];
     let happening = prop_oneof![
-        6 => (owners(), prop::bool::weighted(0.15)).prop_map(|(owners, held)| Happening::Create { owners, held }),
+        6 => (place, owners(), prop::bool::weighted(0.15))
+            .prop_map(|(place, owners, held)| Happening::Create { place, owners, held }),
         4 => (NEWEST, owners()).prop_map(|(object, owners)| Happening::Refer { object, owners }),
         4 => (NEWEST, policy).prop_map(|(object, policy)| Happening::Delete { object, policy }),
         1 => NEWEST.prop_map(|object| Happening::Release { object }),
         4 => (1..6_usize).prop_map(|changes| Happening::Hear { changes }),
         8 => NEWEST.prop_map(|which| Happening::Look { which }),
         1 => Just(Happening::Restart),
+        2 => prop::bool::ANY.prop_map(|widgets| Happening::Serve { widgets }),
     ];
     prop::collection::vec(happening, 1..80)
 }
@@ -68,16 +127,22 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 #[derive(Debug, Default)]
 struct World {
     objects: BTreeMap<usize, Facts>,
-    /// How many there ever were; the number of an object is its uid.
-    created: usize,
+    /// Where each is that ever was; the number of an object is its uid.
+    places: Vec<Place>,
+    widgets_served: bool,
+    /// Whether the collector knows how widgets are kept.
+    widgets_known: bool,
     /// What the collector has not heard yet.
     unheard: VecDeque<(usize, Option<Facts>, Option<Facts>)>,
     graph: Graph,
     queue: BTreeSet<usize>,
+    /// What waits for a kind to be served.
+    parked: BTreeSet<usize>,
 }
 
-fn key(object: usize) -> Key {
-    object.to_string().into()
+/// The number of the object at a key.
+fn number(key: &str) -> usize {
+    key.rsplit('/').next().and_then(|name| name.parse().ok()).expect("a name is a number")
 }
 
 impl World {
@@ -115,27 +180,34 @@ impl World {
     }
 
     /// References to objects that exist or have existed; nobody can know a uid before.
-    fn references(&self, owners: &[(usize, bool)]) -> Vec<Reference> {
-        let known = owners.iter().filter_map(|(owner, blocks)| Some((self.named(*owner)?, *blocks)));
+    fn references(&self, owners: &[Claim]) -> Vec<Reference> {
+        let known = owners.iter().filter_map(|claim| Some((self.named(claim.owner)?, claim)));
         known
-            .map(|(owner, block_owner_deletion)| Reference {
+            .map(|(owner, claim)| Reference {
+                kind: format!("{:?}", claim.lie.unwrap_or(self.places[owner].resource)),
+                name: owner.to_string(),
                 uid: owner.to_string(),
-                block_owner_deletion,
+                block_owner_deletion: claim.blocks,
                 ..Reference::default()
             })
             .collect()
     }
 
     fn named(&self, made_since: usize) -> Option<usize> {
-        self.created.checked_sub(made_since + 1)
+        self.places.len().checked_sub(made_since + 1)
+    }
+
+    fn key(&self, object: usize) -> Key {
+        let Place { resource, namespace } = self.places[object];
+        resource.kept().key(namespace, &object.to_string()).expect("objects are where they can be")
     }
 
     fn happen(&mut self, happening: &Happening) {
         match happening {
-            Happening::Create { owners, held } => {
-                let object = self.created;
+            Happening::Create { place, owners, held } => {
+                let object = self.places.len();
                 let owner_references = self.references(owners);
-                self.created += 1;
+                self.places.push(*place);
                 let finalizers = if *held { vec![HOLD.to_owned()] } else { Vec::new() };
                 let facts = Facts { uid: object.to_string(), owner_references, finalizers, ..Facts::default() };
                 self.put(object, Some(facts));
@@ -162,18 +234,29 @@ impl World {
                 chosen.into_iter().for_each(|object| self.look(object));
             }
             Happening::Restart => {
-                (self.graph, self.queue) = (Graph::default(), BTreeSet::new());
+                (self.graph, self.widgets_known) = (Graph::default(), false);
+                self.queue.clear();
+                self.parked.clear();
                 self.unheard.clear();
                 for (object, facts) in self.objects.clone() {
                     self.note(object, None, Some(&facts));
+                }
+            }
+            Happening::Serve { widgets } => {
+                self.widgets_served = *widgets;
+                if *widgets {
+                    self.queue.append(&mut self.parked);
                 }
             }
         }
     }
 
     fn note(&mut self, object: usize, before: Option<&Facts>, after: Option<&Facts>) {
-        let concerned = self.graph.apply(&key(object), before, after);
-        self.queue.extend(concerned.iter().map(|key| key.parse::<usize>().expect("a key is a number")));
+        let mut references = after.into_iter().flat_map(|after| &after.owner_references);
+        self.widgets_known |=
+            self.widgets_served && references.any(|reference| Resource::of(reference) == Resource::Widgets);
+        let concerned = self.graph.apply(&self.key(object), before, after);
+        self.queue.extend(concerned.iter().map(|key| number(key)));
     }
 
     fn hear(&mut self) {
@@ -182,21 +265,62 @@ impl World {
         }
     }
 
-    /// What is true of an owner, and not what the collector has heard.
-    fn owner(&self, reference: &Reference) -> Owner {
-        let number = reference.uid.parse::<usize>().expect("a uid is a number");
-        let living = self.objects.get(&number);
-        assert!(living.is_none() || !self.graph.is_gone(&reference.uid), "{number} is not gone");
-        living.map_or(Owner::Absent, |owner| owner.order().map_or(Owner::Alive, Owner::from))
+    /// What the collector finds out about an owner.
+    fn owner(&self, dependent: usize, reference: &Reference) -> Owner {
+        let resource = Resource::of(reference);
+        let kind = match resource {
+            Resource::Nodes | Resource::Maps => Kind::Served(resource.kept()),
+            Resource::Widgets if self.widgets_served => Kind::Served(resource.kept()),
+            Resource::Widgets if self.widgets_known => Kind::Lapsed(resource.kept()),
+            Resource::Widgets | Resource::Ghosts => Kind::Unknown,
+        };
+        match search(&self.graph, &kind, self.places[dependent].namespace, reference) {
+            Search::Over(owner) => owner,
+            Search::At(key) => {
+                let there = self.objects.get(&number(&key)).filter(|_| self.key(number(&key)) == key);
+                found(&self.graph, there, reference)
+            }
+        }
+    }
+
+    fn owners(&self, dependent: usize, facts: &Facts) -> Vec<Owner> {
+        facts.owner_references.iter().map(|reference| self.owner(dependent, reference)).collect()
+    }
+
+    /// Whether a reference is to an object that is, or was, where it says.
+    fn is_true(&self, dependent: usize, reference: &Reference) -> bool {
+        let place = self.places[number(&reference.uid)];
+        let namespace = place.namespace.or(self.places[dependent].namespace);
+        place.resource == Resource::of(reference) && namespace == self.places[dependent].namespace
+    }
+
+    /// Whether a reference keeps its holder: its owner lives, or cannot be looked up. This asks nobody but the world.
+    fn keeps(&self, dependent: usize, reference: &Reference) -> bool {
+        let resource = Resource::of(reference);
+        let owner = self.objects.get(&number(&reference.uid)).filter(|_| self.is_true(dependent, reference));
+        let is_out_of_reach = resource.kept().namespaced && self.places[dependent].namespace.is_none();
+        let is_served = match resource {
+            Resource::Nodes | Resource::Maps => true,
+            Resource::Widgets => self.widgets_served,
+            Resource::Ghosts => false,
+        };
+        match owner {
+            _ if is_out_of_reach => true,
+            Some(owner) => !is_served || owner.order() != Some(Order::Foreground),
+            // It was there, and may have been seen to go.
+            None => !is_served && !self.is_true(dependent, reference),
+        }
     }
 
     fn look(&mut self, object: usize) {
         self.queue.remove(&object);
         let Some(facts) = self.objects.get(&object).cloned() else { return };
-        let owners: Vec<Owner> = facts.owner_references.iter().map(|reference| self.owner(reference)).collect();
+        let owners = self.owners(object, &facts);
         match decide(&facts, self.graph.standing(&facts.uid), &owners) {
             Verdict::Keep => {}
-            Verdict::Wait => panic!("every kind is served"),
+            Verdict::Wait => {
+                self.parked.insert(object);
+            }
             Verdict::RemoveFinalizer(order) => {
                 self.check_order(object, &facts);
                 self.change(object, |facts| facts.finalizers.retain(|finalizer| finalizer != order.finalizer()));
@@ -205,17 +329,19 @@ impl World {
                 facts.owner_references.iter_mut().for_each(|reference| reference.block_owner_deletion = false);
             }),
             Verdict::RemoveReferences(positions) => {
-                assert!(
-                    positions.iter().all(|position| owners[*position] != Owner::Alive),
-                    "{object} keeps its owners"
-                );
+                for reference in positions.iter().map(|position| &facts.owner_references[*position]) {
+                    let owner = self.objects.get(&number(&reference.uid)).filter(|owner| !owner.is_deleted());
+                    let is_needless = owner.is_none() || !self.keeps(object, reference);
+                    assert!(is_needless && Resource::of(reference) != Resource::Ghosts, "{object} keeps its owners");
+                }
                 self.change(object, |facts| {
                     let mut position = 0..;
                     facts.owner_references.retain(|_| !position.next().is_some_and(|at| positions.contains(&at)));
                 });
             }
             Verdict::Delete(policy) => {
-                assert!(!owners.is_empty() && !owners.contains(&Owner::Alive), "{object} has a living owner");
+                let kept_by = facts.owner_references.iter().find(|reference| self.keeps(object, reference));
+                assert!(!owners.is_empty() && kept_by.is_none(), "{object} has an owner: {kept_by:?}");
                 assert!(!facts.is_deleted(), "{object} is deleted once");
                 self.delete(object, policy);
             }
@@ -250,28 +376,38 @@ impl World {
     /// Everything that is left has a reason to be.
     fn check_settled(&self) {
         for (number, facts) in &self.objects {
-            let owners: Vec<Owner> = facts.owner_references.iter().map(|reference| self.owner(reference)).collect();
+            let owners = self.owners(*number, facts);
             if facts.is_deleted() {
-                let blocked = facts.order().is_some() && self.waits_for_held(*number, &mut BTreeSet::new());
+                let blocked = facts.order().is_some() && self.waits(*number, facts, &mut BTreeSet::new());
                 assert!(facts.has_finalizer(HOLD) || blocked, "{number} waits for nothing");
-            } else {
+            } else if !owners.iter().any(|owner| is_beyond(*owner)) {
                 assert!(owners.iter().all(|owner| *owner == Owner::Alive), "{number} has no owner");
             }
         }
     }
 
-    /// Whether some object below holds on to life.
-    fn waits_for_held(&self, number: usize, seen: &mut BTreeSet<usize>) -> bool {
-        let uid = number.to_string();
+    /// Whether some object below holds on to life, or is kept by an owner that cannot be looked up.
+    fn waits(&self, number: usize, facts: &Facts, seen: &mut BTreeSet<usize>) -> bool {
+        if !seen.insert(number) {
+            return false;
+        }
+        let waits_for_all = facts.has_finalizer(ORPHAN);
         let is_below = |object: &Facts| {
-            object.owner_references.iter().any(|reference| reference.uid == uid && reference.block_owner_deletion)
+            let mut references = object.owner_references.iter().filter(|reference| reference.uid == number.to_string());
+            references.any(|reference| waits_for_all || reference.block_owner_deletion)
         };
-        let below: Vec<usize> =
-            self.objects.iter().filter(|(_, object)| is_below(object)).map(|(number, _)| *number).collect();
-        below.into_iter().any(|below| {
-            seen.insert(below) && (self.objects[&below].has_finalizer(HOLD) || self.waits_for_held(below, seen))
+        self.objects.iter().filter(|(_, object)| is_below(object)).any(|(below, object)| {
+            // One that is deleted goes by itself, but to forget an owner it has to know it.
+            let may_stay = waits_for_all || !object.is_deleted();
+            let stays = may_stay && self.owners(*below, object).into_iter().any(is_beyond);
+            object.has_finalizer(HOLD) || stays || self.waits(*below, object, seen)
         })
     }
+}
+
+/// Whether an owner cannot be looked up.
+fn is_beyond(owner: Owner) -> bool {
+    matches!(owner, Owner::Unserved | Owner::OutOfReach)
 }
 
 proptest! {
@@ -279,18 +415,33 @@ proptest! {
 
     #[test]
     fn nothing_with_an_owner_is_deleted_and_nothing_without_stays(happenings in happenings()) {
-        let mut world = World::default();
+        let mut world = World { widgets_served: true, ..World::default() };
         happenings.iter().for_each(|happening| world.happen(happening));
         world.settle();
         world.check_settled();
-        // When nothing holds on any more, all that is deleted goes, and the graph with it.
-        for object in 0..world.created {
+        for object in 0..world.places.len() {
             world.release(object);
         }
         world.settle();
         world.check_settled();
+        // When nothing holds on any more and nobody claims what cannot be looked up, all that is deleted goes, and the
+        // graph with it.
+        for object in 0..world.places.len() {
+            let (within_reach, facts) = (world.places[object].namespace.is_some(), world.objects.get(&object));
+            let facts = facts.cloned().unwrap_or_default();
+            let claims = |reference: &Reference| match Resource::of(reference) {
+                Resource::Nodes => true,
+                Resource::Maps | Resource::Widgets => within_reach,
+                Resource::Ghosts => false,
+            };
+            let references = facts.owner_references.into_iter().filter(claims).collect();
+            world.change(object, |facts| facts.owner_references = references);
+        }
+        world.happen(&Happening::Serve { widgets: true });
+        world.settle();
+        world.check_settled();
         assert!(world.objects.values().all(|object| !object.is_deleted()));
-        for object in 0..world.created {
+        for object in 0..world.places.len() {
             world.delete(object, Propagation::Background);
         }
         world.settle();

@@ -7,38 +7,47 @@ use serde_json::{Value, json};
 use setpoint_store::{At, Range};
 
 use super::facts::{Facts, Reference};
-use super::look::send;
+use super::look::{Known, send};
 use super::place::Place;
+use super::search::Kept;
 use crate::deletion::seconds;
 use crate::failure::Result;
 use crate::object::Stored;
-use crate::registry::Resource;
 use crate::request::Verb;
 use crate::server::Shared;
 
 const REASON: &str = "OwnerRefInvalidNamespace";
 const COMPONENT: &str = "garbage-collector-controller";
 
-/// Writes an Event if the owner that a reference names exists, but in another namespace. Asks every namespace for that
-/// one name, which is done only for an owner that was never known to exist.
+/// Writes an Event if the owner that a reference names exists, but in another namespace.
 pub(super) async fn tell_of_owner_elsewhere(
     server: &Shared,
+    known: &Known,
     dependent: &Place,
     facts: &Facts,
     reference: &Reference,
-    owner: &Resource,
+    owner: &Kept,
 ) -> Result<()> {
+    let path = format!("{}{}", owner.directory, reference.name);
+    let answer = known.graph.lock().elsewhere(&reference.uid, &path);
+    if *answer.get_or_try_init(|| is_anywhere(server, reference, owner)).await? {
+        write(server, dependent, facts, reference).await;
+    }
+    Ok(())
+}
+
+/// Asks every namespace for an owner, which is done once, and only for one that was never known to exist.
+async fn is_anywhere(server: &Shared, reference: &Reference, owner: &Kept) -> Result<bool> {
     let namespaces = server.registry().built_in("", "v1", "namespaces").directory(None);
     let page = server.store.range(Range { scope: &namespaces, after: None, limit: 0, at: At::Now }).await?;
     for entry in &page.entries {
-        let key = owner.key(Some(&entry.key[namespaces.len()..]), &reference.name);
+        let Some(key) = owner.key(Some(&entry.key[namespaces.len()..]), &reference.name) else { continue };
         let found = server.store.get(&key, At::Now).await?.value;
         if found.is_some_and(|entry| Facts::of(&Stored::from(&entry)).uid == reference.uid) {
-            write(server, dependent, facts, reference).await;
-            break;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 async fn write(server: &Shared, dependent: &Place, facts: &Facts, reference: &Reference) {

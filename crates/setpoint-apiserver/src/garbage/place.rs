@@ -1,8 +1,10 @@
 //! Where an object is: its resource, namespace and name, found from its key or from a reference to it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::facts::Reference;
+use super::search::{Kept, Kind};
 use crate::registry::{Registry, Resource};
 
 #[derive(Debug, Clone)]
@@ -29,6 +31,25 @@ impl Place {
 
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
+    }
+}
+
+/// How the kinds of owners were last served. An owner may go together with its kind, and only who knows where such
+/// objects were kept can tell that it was this one.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(HashMap<String, Kept>);
+
+impl Kinds {
+    pub(super) fn find(&mut self, registry: &Registry, reference: &Reference) -> Kind {
+        let name = format!("{}/{}", reference.api_version, reference.kind);
+        let Some(resource) = owner_resource(registry, reference) else {
+            return self.0.get(&name).cloned().map_or(Kind::Unknown, Kind::Lapsed);
+        };
+        let kept = Kept { directory: resource.directory(None), namespaced: resource.namespaced };
+        if self.0.get(&name) != Some(&kept) {
+            self.0.insert(name, kept.clone());
+        }
+        Kind::Served(kept)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, Order, Reference};
 use super::graph::{Graph, Key, Standing, Wait};
+use super::search::{self, Kept, Kind, Search};
 use super::verdict::{Owner, Verdict, decide};
 use crate::object_meta::{FOREGROUND, ORPHAN};
 use crate::query::Propagation;
@@ -56,6 +57,7 @@ fn a_verdict_follows_from_what_is_known_of_the_owners() {
     let object = deleted(facts("a", &["b"]), "example.com/x");
     assert_eq!(decide(&object, Standing::default(), &[Absent]), Keep, "it is deleted already");
     assert_eq!(decide(&object, Standing::default(), &[Orphaning]), RemoveReferences(vec![0]), "but still let go");
+    assert_eq!(decide(&object, Standing::default(), &[Unserved]), Wait, "and perhaps its owner lets it go");
 }
 
 #[test]
@@ -113,11 +115,12 @@ fn a_change_concerns_whom_it_may_matter_to() {
 fn an_owner_that_goes_concerns_its_dependents_and_is_remembered_for_them() {
     let mut told = Told::default();
     told.add("a", &["top", "other"]);
-    assert!(!told.0.is_gone("top"), "it may be there");
+    assert!(!told.0.is_gone("top", "/top"), "it may be there");
     assert_eq!(told.change(Some(&facts("top", &[])), None), ["/a"]);
-    assert!(told.0.is_gone("top") && !told.0.is_gone("other"));
+    assert!(told.0.is_gone("top", "/top") && !told.0.is_gone("other", "/other"));
+    assert!(!told.0.is_gone("top", "/other"), "it went from elsewhere");
     told.change(Some(&facts("a", &["top", "other"])), Some(&facts("a", &["other"])));
-    assert!(!told.0.is_gone("top"), "nobody asks any more");
+    assert!(!told.0.is_gone("top", "/top"), "nobody asks any more");
     told.change(Some(&facts("a", &["other"])), Some(&facts("a", &[])));
     assert!(told.0.is_empty(), "{:?}", told.0);
 }
@@ -155,4 +158,60 @@ fn a_wait_for_itself_is_told_from_a_long_chain() {
     }
     told.change(Some(&waiting("b", &["a!"])), Some(&waiting("b", &["a"])));
     assert_eq!(told.0.standing("a").wait, Some(Wait::Over(Order::Foreground)), "the circle is open");
+}
+
+#[test]
+fn a_search_ends_where_the_reference_leads_and_not_where_its_uid_is() {
+    let kept = |directory: &str, namespaced| Kept { directory: directory.into(), namespaced };
+    let maps = || kept("/core/configmaps/", true);
+    let nodes = || kept("/core/nodes/", false);
+    let mut graph = Graph::default();
+    let mut note =
+        |key: &str, before: Option<&Facts>, after: Option<&Facts>| drop(graph.apply(&key.into(), before, after));
+    note("/core/secrets/here/a", None, Some(&facts("a", &["gone", "letting-go", "there"])));
+    note("/core/configmaps/here/x", Some(&facts("gone", &[])), None);
+    note("/core/configmaps/here/x", None, Some(&deleted(facts("letting-go", &[]), ORPHAN)));
+
+    let at = |key: &str| Search::At(key.into());
+    let over = Search::Over;
+    let rows = [
+        ("in the dependent's namespace", Kind::Served(maps()), Some("here"), "there", at("/core/configmaps/here/x")),
+        ("in no namespace", Kind::Served(nodes()), Some("here"), "there", at("/core/nodes/x")),
+        ("of a dependent in none", Kind::Served(nodes()), None, "there", at("/core/nodes/x")),
+        ("it can never be looked up", Kind::Served(maps()), None, "there", over(Owner::OutOfReach)),
+        ("nobody knows the kind", Kind::Unknown, Some("here"), "there", over(Owner::Unserved)),
+        ("the kind was known once", Kind::Lapsed(maps()), Some("here"), "there", over(Owner::Unserved)),
+        ("it went", Kind::Served(maps()), Some("here"), "gone", over(Owner::Absent)),
+        ("it went with its kind", Kind::Lapsed(maps()), Some("here"), "gone", over(Owner::Absent)),
+        ("what went was of another kind", Kind::Lapsed(nodes()), Some("here"), "gone", over(Owner::Unserved)),
+        ("what went was of a known kind", Kind::Unknown, Some("here"), "gone", over(Owner::Unserved)),
+        ("what went was elsewhere", Kind::Lapsed(maps()), Some("there"), "gone", over(Owner::Unserved)),
+        ("what went was out of reach", Kind::Served(maps()), None, "gone", over(Owner::OutOfReach)),
+        ("it lets go", Kind::Served(maps()), Some("here"), "letting-go", over(Owner::Orphaning)),
+        ("also of those out of its reach", Kind::Served(maps()), None, "letting-go", over(Owner::Orphaning)),
+        ("another lets go", Kind::Served(nodes()), Some("here"), "letting-go", at("/core/nodes/x")),
+    ];
+    for (row, kind, namespace, uid, expected) in rows {
+        let reference = Reference { name: "x".into(), uid: uid.into(), ..Reference::default() };
+        assert_eq!(search::search(&graph, &kind, namespace, &reference), expected, "{row}");
+    }
+    let reference = Reference { name: "y".into(), uid: "gone".into(), ..Reference::default() };
+    let found = search::search(&graph, &Kind::Lapsed(maps()), Some("here"), &reference);
+    assert_eq!(found, over(Owner::Unserved), "what went had another name");
+    for (uid, expected) in [("there", Owner::Absent), ("letting-go", Owner::Orphaning)] {
+        let reference = Reference { uid: uid.into(), ..Reference::default() };
+        assert_eq!(search::found(&graph, None, &reference), expected, "nobody is there, and {uid} is elsewhere");
+    }
+}
+
+#[test]
+fn whether_an_owner_is_elsewhere_is_found_out_once_until_it_goes() {
+    let mut told = Told::default();
+    told.add("a", &["top"]);
+    let answer = told.0.elsewhere("top", "/core/configmaps/x");
+    answer.set(true).expect("nobody has answered yet");
+    assert_eq!(told.0.elsewhere("top", "/core/configmaps/x").get(), Some(&true), "all dependents share it");
+    assert_eq!(told.0.elsewhere("top", "/core/configmaps/y").get(), None, "another name is another question");
+    told.change(Some(&facts("top", &[])), None);
+    assert_eq!(told.0.elsewhere("top", "/core/configmaps/x").get(), None, "it went");
 }

@@ -62,13 +62,11 @@ pub fn decide(object: &Facts, standing: Standing, owners: &[Owner]) -> Verdict {
     if has(Owner::Orphaning) {
         return Verdict::RemoveReferences(positions(owners, &[Owner::Orphaning]));
     }
-    if object.is_deleted() || owners.is_empty() {
-        return Verdict::Keep;
-    }
+    // Also if it is deleted: the owner may turn out to be one that waits to be forgotten.
     if has(Owner::Unserved) {
         return Verdict::Wait;
     }
-    if has(Owner::OutOfReach) {
+    if object.is_deleted() || owners.is_empty() || has(Owner::OutOfReach) {
         return Verdict::Keep;
     }
     if has(Owner::Alive) {

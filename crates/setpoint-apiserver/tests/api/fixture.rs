@@ -52,7 +52,7 @@ impl Api {
         Api::over(self.store.clone()).await
     }
 
-    async fn over(store: Arc<dyn Store>) -> Api {
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
         let tokens = Authenticator::new([(TOKEN.to_owned(), identity())]);
         let server = Server::open(store.clone(), tokens).await.expect("a server opens over a store in memory");
         Api { server, store }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::counted::Counted;
 use super::*;
 use crate::fixture::tell;
 
@@ -213,4 +214,26 @@ async fn what_was_begun_before_a_restart_is_finished_after_it() {
     }
     settle(&api).await;
     assert_eq!(api.names(CONFIG_MAPS).await, ["c"]);
+}
+
+#[tokio::test]
+async fn after_a_restart_namespaces_are_asked_for_an_owner_once_and_not_for_each_dependent() {
+    const MANY: usize = 60;
+    let api = Api::new().await;
+    for number in 0..MANY {
+        api.post(NAMESPACES, namespace(&format!("n{number}"))).await.expect(201);
+    }
+    let top = owner(&api, "top").await;
+    api.server.stop();
+    for number in 0..MANY {
+        dependent(&api, &format!("d{number}"), &[reference(&top)]).await;
+    }
+    api.delete(path("top")).await.expect(200);
+    let store = Counted::over(api.store.clone());
+    let api = Api::over(store.clone()).await;
+    for number in 0..MANY {
+        gone(&api, path(&format!("d{number}"))).await;
+    }
+    assert_eq!(store.gets("/core/configmaps/n0/"), 1, "the others have heard the answer");
+    assert_eq!(store.gets("/core/configmaps/n59/"), 1);
 }

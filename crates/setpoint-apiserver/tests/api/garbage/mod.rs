@@ -1,9 +1,13 @@
 //! What becomes of the dependents of a deleted object, and of those who never had an owner.
 
 mod cascades;
+mod counted;
 mod expiry;
+mod protected;
 mod references;
 mod refusals;
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 

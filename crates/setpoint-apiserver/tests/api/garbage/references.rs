@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::crds::{DEFINITION, DEFINITIONS, WIDGETS, widget, widgets};
 use crate::fixture::names;
 
 const NODES: &str = "/api/v1/nodes";
@@ -85,6 +86,42 @@ async fn an_owner_of_a_kind_that_is_not_served_is_never_taken_to_be_absent() {
 }
 
 #[tokio::test]
+async fn an_owner_of_an_unknown_kind_is_not_mistaken_for_an_object_with_its_uid() {
+    let api = Api::new().await;
+    let real = owner(&api, "real").await;
+    let mut liar = reference(&real);
+    for (field, value) in [("apiVersion", "nobody/v1"), ("kind", "X"), ("name", "x")] {
+        liar[field] = value.into();
+    }
+    let mut namesake = liar.clone();
+    namesake["name"] = "real".into();
+    dependent(&api, "liar", &[liar]).await;
+    dependent(&api, "namesake", &[namesake]).await;
+    dependent(&api, "honest", &[reference(&real)]).await;
+    api.delete(path("real")).await.expect(200);
+    gone(&api, path("honest")).await;
+    settle(&api).await;
+    assert_eq!(api.names(CONFIG_MAPS).await, ["liar", "namesake"]);
+}
+
+#[tokio::test]
+async fn an_owner_that_went_with_its_kind_takes_its_dependents_along() {
+    let api = Api::new().await;
+    api.post(DEFINITIONS, widgets(json!({}))).await.expect(201);
+    let held = with(widget("w", json!({})), "finalizers", json!(["example.com/hold"]));
+    let owner = api.post(WIDGETS, held).await.expect(201);
+    dependent(&api, "a", &[reference(&owner)]).await;
+    dependent(&api, "b", &[reference(&owner)]).await;
+    settle(&api).await;
+    api.delete(DEFINITION).await.expect(200);
+    api.merge_patch(format!("{WIDGETS}/w"), json!({"metadata": {"finalizers": null}})).await.expect(200);
+    gone(&api, DEFINITION).await;
+    for name in ["a", "b"] {
+        gone(&api, path(name)).await;
+    }
+}
+
+#[tokio::test]
 async fn an_owner_in_another_namespace_counts_as_absent_and_an_event_says_so() {
     let api = Api::new().await;
     api.post(NAMESPACES, namespace("elsewhere")).await.expect(201);
@@ -137,6 +174,21 @@ async fn an_object_without_a_namespace_is_kept_by_an_owner_that_has_one() {
     let told: Vec<&Value> =
         events["items"].as_array().into_iter().flatten().map(|event| &event["involvedObject"]["name"]).collect();
     assert_eq!(told, [&json!("by-a-real-one")]);
+    api.delete(path("real")).await.expect(200);
+    settle(&api).await;
+    assert_eq!(api.names(NODES).await, ["by-a-real-one", "by-none"], "also when the owner goes");
+}
+
+#[tokio::test]
+async fn an_orphaning_owner_is_forgotten_by_those_who_cannot_look_it_up() {
+    let api = Api::new().await;
+    let real = owner(&api, "real").await;
+    let metadata = json!({"name": "n1", "ownerReferences": [reference(&real)]});
+    api.post(NODES, json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})).await.expect(201);
+    api.delete_with(path("real"), by("Orphan")).await.expect(200);
+    gone(&api, path("real")).await;
+    let kept = api.get(format!("{NODES}/n1")).await.expect(200);
+    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
 }
 
 #[tokio::test]
