@@ -32,6 +32,8 @@ pub mod object_meta;
 pub mod openapi;
 pub mod own_kinds;
 pub mod patch;
+#[cfg(test)]
+mod proportion;
 pub mod query;
 pub mod record;
 pub mod registry;

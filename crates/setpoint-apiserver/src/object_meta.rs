@@ -16,6 +16,8 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 pub(crate) const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
+/// More writers than any object has, and few enough to be looked through.
+const MANAGERS_MAX: usize = 1_000;
 
 /// The order in which Kubernetes declares an owner reference's fields, and so shows them.
 const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
@@ -222,6 +224,10 @@ fn validate_no_new_finalizers(finalizers: Node<'_, '_>, old: &Value, errors: &mu
 
 /// Checks the shape of the record of who set which field.
 pub fn validate_managed_fields(entries: Node<'_, '_>, errors: &mut Errors) {
+    if entries.len() > MANAGERS_MAX {
+        errors.too_many(&entries.path, entries.len(), MANAGERS_MAX);
+        return;
+    }
     for entry in entries.items() {
         let operation = entry.field("operation");
         match operation.str() {

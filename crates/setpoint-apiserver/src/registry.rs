@@ -173,6 +173,11 @@ impl Resource {
         self.group.is_empty() && self.plural == "namespaces"
     }
 
+    /// Whether what these hold must never be repeated, also where it is at fault.
+    pub fn is_secrets(&self) -> bool {
+        self.group.is_empty() && self.plural == "secrets"
+    }
+
     /// Whether these are the definitions of custom resources, which decide what is served.
     pub fn is_definitions(&self) -> bool {
         self.group == DEFINITIONS.0 && self.plural == DEFINITIONS.1

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::registry::Resource;
 
-/// How many applies are remembered, in about 4 MB. What does not fit any more is forgotten with all the rest.
+/// How many applies each of the two halves remembers, in about 4 MB.
 const MOST: usize = 32 * 1024;
 
 /// An apply, but for when it came.
@@ -37,7 +37,35 @@ impl Attempt {
 
 /// Which applies changed nothing.
 #[derive(Debug, Default)]
-pub struct Settled(Mutex<HashMap<[u8; 32], Finding>>);
+pub struct Settled(Mutex<Halves>);
+
+/// What was learned or asked for lately, and what was before that. When the young half is full and more is learned, it
+/// becomes the old one, and what was old and not asked for since is forgotten. Asking forgets nothing, so that all of what
+/// both halves hold can be asked for in turns.
+#[derive(Debug, Default)]
+struct Halves {
+    young: HashMap<[u8; 32], Finding>,
+    old: HashMap<[u8; 32], Finding>,
+}
+
+impl Halves {
+    fn find(&mut self, digest: &[u8; 32]) -> Option<&Finding> {
+        if self.young.len() < MOST
+            && let Some(finding) = self.old.remove(digest)
+        {
+            self.young.insert(*digest, finding);
+        }
+        self.young.get(digest).or_else(|| self.old.get(digest))
+    }
+
+    fn insert(&mut self, digest: [u8; 32], finding: Finding) {
+        self.old.remove(&digest);
+        if self.young.len() >= MOST && !self.young.contains_key(&digest) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(digest, finding);
+    }
+}
 
 /// By which schema, and at which revision of its object, an apply changed nothing.
 type Finding = (Weak<Resource>, Revision);
@@ -45,17 +73,13 @@ type Finding = (Weak<Resource>, Revision);
 impl Settled {
     /// Whether this very apply is known to change nothing at this revision.
     pub fn knows(&self, attempt: &Attempt, revision: Revision) -> bool {
-        let known = self.0.lock();
-        known.get(&attempt.digest).is_some_and(|(by, at)| *at == revision && by.ptr_eq(&attempt.resource))
+        let mut known = self.0.lock();
+        known.find(&attempt.digest).is_some_and(|(by, at)| *at == revision && by.ptr_eq(&attempt.resource))
     }
 
     /// Takes note that an apply changed nothing at this revision.
     pub fn learn(&self, attempt: &Attempt, revision: Revision) {
-        let mut known = self.0.lock();
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(attempt.digest, (attempt.resource.clone(), revision));
+        self.0.lock().insert(attempt.digest, (attempt.resource.clone(), revision));
     }
 }
 
@@ -90,9 +114,28 @@ mod tests {
             settled.learn(other, 7);
         }
         assert!(settled.knows(&attempt, 7), "others beside it are known too");
-        for number in 0..MOST {
-            settled.learn(&Attempt::new(&resource, key, "one", "", number.to_string().as_bytes()), 7);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_kept_and_the_rest_forgotten_in_halves() {
+        let registry = built_in::registry(&Schemas::built_in());
+        let resource = registry.built_in("", "v1", "configmaps");
+        let attempt = |number: usize| Attempt::new(&resource, "", "one", "", number.to_string().as_bytes());
+        let settled = Settled::default();
+        let many = MOST + MOST / 4;
+        (0..many).for_each(|number| settled.learn(&attempt(number), 7));
+        for round in 0..2 {
+            let hits = (0..many).filter(|number| settled.knows(&attempt(*number), 7)).count();
+            assert_eq!(hits, many, "round {round} over more than a half holds");
         }
-        assert!(!settled.knows(&attempt, 7), "there is an end to memory");
+        for number in many..many + 3 * MOST {
+            settled.learn(&attempt(number), 7);
+            if number % 1_000 == 0 {
+                assert!(settled.knows(&attempt(0), 7), "asked for again and again");
+            }
+        }
+        assert!(!settled.knows(&attempt(1), 7), "there is an end to memory");
+        let known = settled.0.lock();
+        assert!(known.young.len() <= MOST && known.old.len() <= MOST);
     }
 }

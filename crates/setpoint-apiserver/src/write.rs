@@ -158,7 +158,11 @@ fn unhandled(resource: &Resource, why: &str) -> Failure {
 }
 
 fn unrecognized(resource: &Resource, body: Body<'_>, error: &DecodeError) -> Failure {
-    let shown = if body.bytes.is_empty() { "<empty>".to_owned() } else { hex(body.bytes) };
+    let shown = match body.bytes {
+        [] => "<empty>".to_owned(),
+        _ if resource.is_secrets() => "<secret contents redacted>".to_owned(),
+        bytes => hex(bytes),
+    };
     let why = match body.format {
         Format::Json if body.bytes.trim_ascii().is_empty() => "unexpected end of JSON input".to_owned(),
         _ => error.to_string(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::field_set::FieldSet;
 use super::path_element::PathElement;
 use super::view::{self, View};
-use crate::schema::Type;
+use crate::schema::{Type, sort_of};
 
 /// What is wrong with a configuration that somebody applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,11 @@ impl Walk {
         match (View::of(value, value_type), value) {
             (View::Leaf, _) => {
                 if self.strict && !view::fits(value, value_type) {
-                    return Err(self.fault(format!("expected {}, found {value}", value_type.shape().name())));
+                    return Err(self.fault(format!(
+                        "expected {}, found {}",
+                        value_type.shape().name(),
+                        sort_of(value)
+                    )));
                 }
                 return Ok(Below { leaf: true, set });
             }
@@ -92,7 +96,7 @@ impl Walk {
             }
             (_, Value::Null) => {}
             (_, value) if self.strict => {
-                return Err(self.fault(format!("expected {}, found {value}", value_type.shape().name())));
+                return Err(self.fault(format!("expected {}, found {}", value_type.shape().name(), sort_of(value))));
             }
             _ => {}
         }

@@ -15,13 +15,13 @@ use crate::schema::{Shape, Type};
 /// The fields on the way from an object to one of its values.
 pub type Path = Vec<PathElement>;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldSet {
     /// In the order of their elements, each once. Every node is a member or has children.
     nodes: Vec<Node>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {
     element: PathElement,
     member: bool,
@@ -128,6 +128,19 @@ impl FieldSet {
         }
         nodes.extend(others);
         FieldSet { nodes }
+    }
+
+    /// The union of many. They are united in pairs, and the pairs again, so that nothing is copied for each of them.
+    pub fn union_of(mut sets: Vec<FieldSet>) -> FieldSet {
+        while sets.len() > 1 {
+            let mut rest = sets.into_iter();
+            let mut pairs = Vec::with_capacity(rest.len().div_ceil(2));
+            while let Some(one) = rest.next() {
+                pairs.push(one.union(rest.next().unwrap_or_default()));
+            }
+            sets = pairs;
+        }
+        sets.pop().unwrap_or_default()
     }
 
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
@@ -241,20 +254,19 @@ impl FieldSet {
 
 impl FromIterator<Path> for FieldSet {
     fn from_iter<I: IntoIterator<Item = Path>>(paths: I) -> FieldSet {
-        let mut set = FieldSet::default();
-        for path in paths {
+        let of_path = |path: Path| {
             let mut elements = path.into_iter().rev();
-            let Some(last) = elements.next() else { continue };
-            let mut below = FieldSet::default();
-            below.add(last, true, FieldSet::default());
-            for element in elements {
+            let mut set = FieldSet::default();
+            if let Some(last) = elements.next() {
+                set.add(last, true, FieldSet::default());
+            }
+            elements.fold(set, |below, element| {
                 let mut above = FieldSet::default();
                 above.add(element, false, below);
-                below = above;
-            }
-            set = set.union(below);
-        }
-        set
+                above
+            })
+        };
+        FieldSet::union_of(paths.into_iter().map(of_path).collect())
     }
 }
 

@@ -3,6 +3,8 @@
 //! The text that is stored is the one that is shown. Its entries have their time last, so that an apply that changes
 //! nothing finds its own entry in the text without reading the others.
 
+use std::collections::{BTreeMap, HashMap};
+
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,6 +68,15 @@ impl Entry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
+    /// Whether it holds what was owned by those that are not told apart any more.
+    fn is_ancient(&self) -> bool {
+        self.operation == Operation::Update && self.manager == ANCIENT && self.subresource.is_empty()
+    }
+
+    fn but_for_time(&self) -> impl Ord + use<'_> {
+        (&self.manager, self.operation, &self.api_version, &self.subresource, &self.fields)
+    }
+
     /// The order in which entries are shown.
     fn order(&self) -> impl Ord + use<'_> {
         (self.operation, self.time.as_deref().unwrap_or_default(), &self.manager, &self.api_version, &self.subresource)
@@ -112,42 +123,42 @@ impl Managers {
 
     /// Whether both say the same but for when.
     pub fn equals_but_for_time(&self, other: &Managers) -> bool {
-        let timeless = |entry: &Entry| Entry { time: None, ..entry.clone() };
-        self.0.len() == other.0.len()
-            && self.0.iter().all(|entry| other.0.iter().any(|other| timeless(entry) == timeless(other)))
+        self.0.len() == other.0.len() && self.sorted_but_for_time() == other.sorted_but_for_time()
     }
 
-    /// Merges the oldest updaters, where there are too many, into one.
+    fn sorted_but_for_time(&self) -> Vec<impl Ord + use<'_>> {
+        let mut entries: Vec<_> = self.0.iter().map(Entry::but_for_time).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Merges the oldest updaters, where there are too many, into one of their version: the one that holds such already,
+    /// or else the oldest.
     pub fn merge_ancient(&mut self) {
-        let updaters = |managers: &Managers| managers.0.iter().filter(|e| e.operation == Operation::Update).count();
-        if updaters(self) <= MAX_UPDATERS {
-            return;
-        }
+        let updaters = self.0.iter().filter(|entry| entry.operation == Operation::Update).count();
+        let Some(mut excess) = updaters.checked_sub(MAX_UPDATERS).filter(|excess| *excess > 0) else { return };
         self.0.sort_by(|a, b| a.order().cmp(&b.order()));
-        let mut versions: Vec<String> = self.0.iter().map(|entry| entry.api_version.clone()).collect();
-        versions.dedup();
-        for version in versions {
-            while updaters(self) > MAX_UPDATERS && self.merge_two(&version) {}
+        let mut holders: HashMap<&str, usize> = HashMap::new();
+        for (at, entry) in self.0.iter().enumerate().filter(|(_, entry)| entry.is_ancient()) {
+            holders.entry(&entry.api_version).or_insert(at);
         }
-    }
-
-    /// Merges the oldest updater of a version into the ancient ones, or the two oldest into such.
-    fn merge_two(&mut self, version: &str) -> bool {
-        let is_ancient = |entry: &Entry| entry.manager == ANCIENT && entry.subresource.is_empty();
-        let of_version = |entry: &Entry| entry.operation == Operation::Update && entry.api_version == version;
-        let bucket = self.0.iter().position(|entry| of_version(entry) && is_ancient(entry));
-        let others: Vec<usize> =
-            (0..self.0.len()).filter(|at| of_version(&self.0[*at]) && Some(*at) != bucket).collect();
-        let (kept, taken) = match (bucket, others.as_slice()) {
-            (Some(bucket), [oldest, ..]) => (bucket, *oldest),
-            (None, [oldest, next, ..]) => (*oldest, *next),
-            _ => return false,
-        };
-        let (fields, time) = (std::mem::take(&mut self.0[taken].fields), self.0[taken].time.take());
-        let fields = std::mem::take(&mut self.0[kept].fields).union(fields);
-        self.0[kept] = Entry { time, ..Entry::new(ANCIENT, Operation::Update, version, "", fields) };
-        self.0.remove(taken);
-        true
+        let mut merged: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, entry) in self.0.iter().enumerate().filter(|(_, entry)| entry.operation == Operation::Update) {
+            let holder = *holders.entry(&entry.api_version).or_insert(at);
+            if holder != at && excess > 0 {
+                merged.entry(holder).or_default().push(at);
+                excess -= 1;
+            }
+        }
+        for (holder, parts) in merged {
+            let time = parts.last().and_then(|last| self.0[*last].time.take());
+            let sets = parts.iter().chain([&holder]).map(|at| std::mem::take(&mut self.0[*at].fields)).collect();
+            let version = std::mem::take(&mut self.0[holder].api_version);
+            let fields = FieldSet::union_of(sets);
+            self.0[holder] = Entry { time, ..Entry::new(ANCIENT, Operation::Update, &version, "", fields) };
+        }
+        // Whose fields were taken has none left.
+        self.drop_empty();
     }
 }
 

@@ -223,8 +223,9 @@ fn pruned(
     let given_up = last.filter(|last| !last.fields.is_empty() && last.fields != own.fields);
     let Some(last) = given_up else { return merged };
     // An object keeps its name whoever owns its labels.
-    let kept = OF_NOBODY.clone().union(own.fields.clone());
-    let owned = managers.0.iter().fold(kept, |owned, entry| owned.union(entry.fields.clone()));
+    let kept = [OF_NOBODY.clone(), own.fields.clone()];
+    let owned =
+        FieldSet::union_of(kept.into_iter().chain(managers.0.iter().map(|entry| entry.fields.clone())).collect());
     let mut object = merged.unwrap_or_else(|| live.clone());
     prune(&mut object, &last.fields, &owned, subject.object_type);
     (object != *live).then_some(object)

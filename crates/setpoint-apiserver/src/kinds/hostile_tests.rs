@@ -2,7 +2,6 @@
 //! panic on it, and nothing may take more than its share of time.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -11,6 +10,7 @@ use crate::deletion;
 use crate::kind::Part;
 use crate::kinds::service::allocate;
 use crate::patch::{merge, strategic_merge};
+use crate::proportion::assert_in_proportion;
 use crate::query::{DeleteOptions, FieldValidation};
 use crate::registry::Resource;
 use crate::schema::{Body, Schemas, Shape, Type};
@@ -201,63 +201,6 @@ fn element(type_of: Type<'_>, number: usize, whole: bool) -> Value {
     }
 }
 
-/// Checks that what is done with an object grows as reading and copying it does. What looks otherwise is looked at again
-/// in large, where a product of two lengths would drown everything else.
-fn assert_in_proportion(what: &str, objects: impl Fn(usize) -> [Value; 2], run: impl Fn(&Value, &Value)) {
-    if out_of_proportion(400, 1.8, &objects, &run).is_some()
-        && let Some((read, done)) = out_of_proportion(6_000, 2.5, &objects, &run)
-    {
-        panic!("{what}: 6000 elements and eight times as many take {done:?}, but to be read only {read:?}");
-    }
-}
-
-/// The times it takes to read some elements and eight times as many, and the times it takes to do something with them, if
-/// those grow faster by more than a factor. Times are disturbed by what else runs, so the best of some tries count.
-fn out_of_proportion(
-    count: usize,
-    factor: f64,
-    objects: impl Fn(usize) -> [Value; 2],
-    run: impl Fn(&Value, &Value),
-) -> Option<([Duration; 2], [Duration; 2])> {
-    let inputs = [objects(count), objects(8 * count)];
-    let (mut read, mut done) = ([Duration::MAX; 2], [Duration::MAX; 2]);
-    for _ in 0..4 {
-        for (size, [first, second]) in inputs.iter().enumerate() {
-            read[size] = read[size].min(timed(|| {
-                for object in [first, second] {
-                    let copy: Value = serde_json::from_str(&object.to_string()).expect("JSON");
-                    drop(copy.clone());
-                }
-            }));
-            done[size] = done[size].min(timed(|| run(first, second)));
-        }
-        let growth = |times: [Duration; 2]| times[1].as_secs_f64() / times[0].as_secs_f64();
-        if growth(done) < factor * growth(read) {
-            return None;
-        }
-    }
-    Some((read, done))
-}
-
-fn timed(run: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    run();
-    start.elapsed()
-}
-
-#[test]
-fn a_product_of_lengths_is_noticed() {
-    let objects = |count: usize| {
-        let names: Value = (0..count).map(|n| format!("e{n}")).collect();
-        [names.clone(), names]
-    };
-    let product = |first: &Value, second: &Value| {
-        let (first, second) = (first.as_array().expect("a list"), second.as_array().expect("a list"));
-        assert!(first.iter().all(|name| second.contains(name)));
-    };
-    assert!(out_of_proportion(400, 2.5, objects, product).is_some());
-}
-
 #[test]
 fn a_long_list_takes_time_in_proportion() {
     let mut seen = HashSet::new();
@@ -280,7 +223,12 @@ fn long_lists_that_are_compared_take_time_in_proportion() {
         (0..count).map(element).collect()
     }
     type Row = (&'static str, &'static str, fn(usize) -> Value);
-    let rows: [Row; 12] = [
+    let rows: [Row; 13] = [
+        ("versions of a definition", "customresourcedefinitions", |count| {
+            let version = |n: usize| json!({"name": format!("v{n}"), "served": true, "storage": n == 0});
+            json!({"spec": {"group": "example.com", "versions": list(count, version)},
+                "status": {"storedVersions": list(count, |n| json!(format!("v{n}")))}})
+        }),
         ("controllers of one object", "configmaps", |count| {
             let owner = |n| json!({"apiVersion": "v1", "kind": "A", "name": "a", "uid": n, "controller": true});
             json!({"metadata": {"ownerReferences": list(count, |n| owner(n.to_string()))}})

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{GoText, PatchError};
+use crate::schema::sort_of;
 
 /// Where each element of a list stands, found by what tells it apart.
 #[derive(Debug, Default)]
@@ -59,8 +60,7 @@ impl Order {
         for element in list {
             let place = self.0.get(&identity(element, merge_key)?).copied();
             if place.is_none() || place <= last {
-                let message = format!("the element {} is not where $setElementOrder has it", GoText(element));
-                return Err(PatchError::Malformed(message));
+                return Err(PatchError::Malformed("an element is not where $setElementOrder has it".to_owned()));
             }
             last = place;
         }
@@ -104,12 +104,14 @@ impl Order {
 fn identity(element: &Value, merge_key: Option<&str>) -> Result<String, PatchError> {
     match (merge_key, element) {
         (None, Value::Object(_) | Value::Array(_)) => {
-            Err(PatchError::Malformed(format!("expected a plain value in the list, but received {}", GoText(element))))
+            let received = sort_of(element);
+            Err(PatchError::Malformed(format!("expected a plain value in the list, but received {received}")))
         }
         (None, plain) => Ok(plain.to_string()),
         (Some(merge_key), Value::Object(object)) => by_key(object, merge_key),
         (Some(_), other) => {
-            Err(PatchError::Malformed(format!("expected an object in the list, but received {}", GoText(other))))
+            let received = sort_of(other);
+            Err(PatchError::Malformed(format!("expected an object in the list, but received {received}")))
         }
     }
 }

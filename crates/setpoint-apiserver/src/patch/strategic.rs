@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::PatchError;
 use super::order::{Order, by_key};
-use super::{GoText, PatchError};
-use crate::schema::{Schema, Type};
+use crate::schema::{Schema, Type, sort_of};
 use crate::schema_facts::Patch;
 
 const DIRECTIVE: &str = "$patch";
@@ -37,7 +37,7 @@ fn merge_objects(
             return Ok(patch);
         }
         Some(Value::String(directive)) if directive == "delete" => return Ok(Map::new()),
-        Some(_) => return Err(unknown_directive(patch)),
+        Some(directive) => return Err(unknown_directive(directive)),
     }
     retain_keys(&mut object, &mut patch)?;
     set_element_orders(&mut object, &mut patch, object_type)?;
@@ -158,7 +158,7 @@ fn merge_elements(
                 deleted.insert(by_key(&element, merge_key)?);
             }
             Some(Some("replace")) => replace = true,
-            Some(_) => return Err(unknown_directive(element)),
+            Some(_) => return Err(unknown_directive(&element[DIRECTIVE])),
         }
     }
     if replace {
@@ -196,7 +196,7 @@ fn merge_elements(
 fn objects(list: Vec<Value>) -> Result<Vec<Map<String, Value>>, PatchError> {
     let object = |element| match element {
         Value::Object(object) => Ok(object),
-        other => Err(malformed(&format!("expected an object in the list, but received {}", GoText(&other)))),
+        other => Err(malformed(&format!("expected an object in the list, but received {}", sort_of(&other)))),
     };
     list.into_iter().map(object).collect()
 }
@@ -230,9 +230,12 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-fn unknown_directive(object: Map<String, Value>) -> PatchError {
-    let directive = object.get(DIRECTIVE).map_or(String::new(), |directive| GoText(directive).to_string());
-    malformed(&format!("unknown patch type: {directive} in map: {}", GoText(&Value::Object(object))))
+/// Of the map, which may hold secrets, only the directive is shown.
+fn unknown_directive(directive: &Value) -> PatchError {
+    malformed(&match directive {
+        Value::String(directive) => format!("unknown patch type: {directive} in map: map[{DIRECTIVE}:{directive}]"),
+        other => format!("unknown patch type: {}", sort_of(other)),
+    })
 }
 
 fn malformed(message: &str) -> PatchError {

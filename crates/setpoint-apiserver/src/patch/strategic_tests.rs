@@ -172,19 +172,16 @@ fn bad_patches_are_refused_with_their_fault() {
             "map: map[$patch:delete] does not contain declared merge key: name",
         ),
         (json!({"spec": {"$patch": "bogus"}}), "unknown patch type: bogus in map: map[$patch:bogus]"),
-        (
-            json!({"spec": {"containers": [{"name": "a", "$patch": 1}]}}),
-            "unknown patch type: 1 in map: map[$patch:1 name:a]",
-        ),
-        (json!({"spec": {"containers": ["x"]}}), "expected an object in the list, but received x"),
-        (json!({"metadata": {"finalizers": [{}]}}), "expected a plain value in the list, but received map[]"),
+        (json!({"spec": {"containers": [{"name": "a", "$patch": 1}]}}), "unknown patch type: a number"),
+        (json!({"spec": {"containers": ["x"]}}), "expected an object in the list, but received a string"),
+        (json!({"metadata": {"finalizers": [{}]}}), "expected a plain value in the list, but received an object"),
         (json!({"spec": {"$retainKeys": ["x"], "nodeName": "n"}}), "invalid patch format of retainKeys"),
         (json!({"spec": {"$retainKeys": "x"}}), "invalid patch format of retainKeys"),
         (json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "a"}}), "invalid patch format of primitive list"),
         (json!({"spec": {"$setElementOrder/containers": {}}}), "invalid patch format of setElementOrder list"),
         (
             json!({"spec": {"$setElementOrder/containers": [{"name": "b"}], "containers": [{"name": "a"}]}}),
-            "the element map[name:a] is not where $setElementOrder has it",
+            "an element is not where $setElementOrder has it",
         ),
     ] {
         let object = json!({"metadata": {"finalizers": ["f"]}, "spec": {"containers": [{"name": "a"}]}});

@@ -130,6 +130,28 @@ impl<'de> Visitor<'de> for TypeMetaVisitor {
         Ok(TypeMeta::default())
     }
 
+    // What is no object is not repeated: it may be a secret.
+
+    fn visit_bool<E: serde::de::Error>(self, _value: bool) -> Result<TypeMeta, E> {
+        Err(E::custom("an object is needed"))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _value: i64) -> Result<TypeMeta, E> {
+        Err(E::custom("an object is needed"))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _value: u64) -> Result<TypeMeta, E> {
+        Err(E::custom("an object is needed"))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _value: f64) -> Result<TypeMeta, E> {
+        Err(E::custom("an object is needed"))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _value: &str) -> Result<TypeMeta, E> {
+        Err(E::custom("an object is needed"))
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<TypeMeta, A::Error> {
         let mut meta = TypeMeta::default();
         while let Some(key) = entries.next_key::<String>()? {

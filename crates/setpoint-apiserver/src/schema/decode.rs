@@ -110,6 +110,8 @@ pub(super) struct Seed<'w, 's, 'p> {
 }
 
 impl<'s> Seed<'_, 's, '_> {
+    /// Refuses a value. What was found is told only where it is of the right sort and nobody keeps a secret: a time, a
+    /// quantity, an integer that is too large. Of anything else its sort is enough.
     fn refuse<T, E: serde::de::Error>(self, found: impl Into<String>) -> Result<T, E> {
         let field = self.path.to_string();
         let field = if field.is_empty() { "the body".to_owned() } else { field };
@@ -127,7 +129,8 @@ impl<'s> Seed<'_, 's, '_> {
                 Some(text) => Ok(Value::String(text)),
                 None => self.refuse(format!("the number {number}")),
             },
-            _ => self.refuse(format!("the number {number}")),
+            (Shape::Int32 | Shape::Int64 | Shape::IntOrString, _) => self.refuse(format!("the number {number}")),
+            _ => self.refuse("a number"),
         }
     }
 
@@ -140,9 +143,11 @@ impl<'s> Seed<'_, 's, '_> {
             Shape::Quantity => scalar::quantity(&text),
             _ => None,
         };
-        match canonical {
-            Some(text) => Ok(Value::String(text)),
-            None => self.refuse(format!("{:?}", shortened(&text))),
+        match (canonical, self.shape) {
+            (Some(text), _) => Ok(Value::String(text)),
+            (None, Shape::Time | Shape::MicroTime | Shape::Quantity) => self.refuse(format!("{:?}", shortened(&text))),
+            (None, Shape::Bytes) => self.refuse("a string that is none"),
+            (None, _) => self.refuse("a string"),
         }
     }
 
@@ -239,7 +244,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, '_> {
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
         match self.shape {
             Shape::Any | Shape::Boolean => Ok(Value::Bool(value)),
-            _ => self.refuse(format!("the boolean {value}")),
+            _ => self.refuse("a boolean"),
         }
     }
 
@@ -349,6 +354,18 @@ impl Shape {
             Shape::List(_) => "a list",
             Shape::Map(_) | Shape::Object(_) => "an object",
         }
+    }
+}
+
+/// What a reader of an error message calls a value, which may be a secret.
+pub fn sort_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -24,7 +24,7 @@ use crate::schema_facts::Patch;
 pub use body::{Body, Format, TypeMeta};
 pub use built_in::Schemas;
 pub(crate) use built_in::definitions_as_json;
-pub use decode::{DecodeError, Decoded, MAX_DEPTH};
+pub use decode::{DecodeError, Decoded, MAX_DEPTH, sort_of};
 
 /// The type of a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]

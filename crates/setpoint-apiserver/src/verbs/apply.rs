@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 use setpoint_store::At;
 
-use super::update::{Change, Current, Source, change_object};
+use super::update::{Change, Current, Source, change_found};
 use crate::apply::{self, Applied, Managers, Refusal, Subject, Writer, keep_last_applied};
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
@@ -19,21 +19,25 @@ use crate::schema::Body;
 use crate::server::{Call, Shared};
 use crate::settled::Attempt;
 use crate::write::{self, Decoded};
+use setpoint_api::field::Node;
 
 /// What somebody wants an object to be, as far as they care.
 #[derive(Debug)]
 pub(super) struct Configuration {
     pub value: Value,
     pub warnings: Vec<String>,
+    /// There is something to remark on it, whether or not its writer wants to be told.
+    pub remarkable: bool,
 }
 
 impl Configuration {
     /// Reads the configuration of an object of this resource.
     pub(super) fn read(call: &Call, resource: &Resource, validation: FieldValidation) -> Result<Configuration> {
         let decoded = decode(&call.body)?;
+        let remarkable = !decoded.warnings.is_empty();
         let warnings = match validation {
             FieldValidation::Ignore => Vec::new(),
-            FieldValidation::Strict if !decoded.warnings.is_empty() => {
+            FieldValidation::Strict if remarkable => {
                 let faults = decoded.warnings.join(", ");
                 return Err(Failure::bad_request(format!("error strict decoding patch: {faults}")));
             }
@@ -47,7 +51,7 @@ impl Configuration {
         if value["metadata"].get("managedFields").is_some_and(|record| !record.is_null()) {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
-        Ok(Configuration { value, warnings })
+        Ok(Configuration { value, warnings, remarkable })
     }
 
     /// Applies it to an object as it is served. `record` is who owns what of it.
@@ -111,10 +115,9 @@ pub(super) async fn apply(
     let part = subresource.map_or(Part::Main, |subresource| subresource.part());
     let key = resource.key(call.namespace(), call.name());
     let attempt = Attempt::new(&call.resource, &key, &options.manager, record::subresource(part), &call.body);
-    if let Some(entry) = server.store.get(&key, At::Now).await?.value
-        && server.settled.knows(&attempt, entry.revision)
-    {
-        return Ok(renderer.object(StatusCode::OK, &Stored::from(&entry)));
+    let found = server.store.get(&key, At::Now).await?.value;
+    if let Some(entry) = found.as_ref().filter(|entry| server.settled.knows(&attempt, entry.revision)) {
+        return Ok(renderer.object(StatusCode::OK, &Stored::from(entry)));
     }
     let config = Configuration::read(call, resource, options.field_validation)?;
     let subject = record::subject(resource, part);
@@ -126,7 +129,7 @@ pub(super) async fn apply(
         now: &now,
     };
     let change = |current: Option<&Current>| {
-        let warnings = config.warnings.clone();
+        let mut warnings = config.warnings.clone();
         let Some(Current { stored, object: old }) = current else {
             return create(call, &config, &subject, &writer)
                 .map(|(object, record)| Change::Recorded(Decoded { object, warnings }, record));
@@ -134,7 +137,9 @@ pub(super) async fn apply(
         let live = record::served(resource, old);
         let Applied { object, managers } = config.apply(&live, stored.record(), &subject, &writer, options.force)?;
         let Some(mut managers) = managers else {
-            if warnings.is_empty() {
+            warnings.extend(resource.behaviour.warnings(Node::root(old), Some(old)));
+            // What is known to change nothing is answered without a word.
+            if warnings.is_empty() && !config.remarkable {
                 server.settled.learn(&attempt, stored.revision());
             }
             return Ok(Change::Nothing { warnings });
@@ -145,7 +150,7 @@ pub(super) async fn apply(
         };
         Ok(Change::Recorded(Decoded { object, warnings }, managers.text()))
     };
-    let changed = change_object(server, call, options, Source::Apply, change).await?;
+    let changed = change_found(server, call, options, Source::Apply, found, change).await?;
     Ok(changed.response(renderer))
 }
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use setpoint_store::{At, Commit};
+use setpoint_store::{At, Commit, Entry};
 
 use super::create::{create_by_update, insert};
 use super::{Written, services, unchanged, write};
@@ -85,14 +85,33 @@ pub(super) async fn change_object(
     call: &Call,
     options: &WriteOptions,
     source: Source,
+    change: impl FnMut(Option<&Current>) -> Result<Change>,
+) -> Result<Changed> {
+    let key = call.resource.key(call.namespace(), call.name());
+    let found = server.store.get(&key, At::Now).await?.value;
+    change_found(server, call, options, source, found, change).await
+}
+
+/// The same for an object that this request has already read, or has not found.
+pub(super) async fn change_found(
+    server: &Shared,
+    call: &Call,
+    options: &WriteOptions,
+    source: Source,
+    found: Option<Entry>,
     mut change: impl FnMut(Option<&Current>) -> Result<Change>,
 ) -> Result<Changed> {
     let resource = &call.resource;
     let subresource = call.path.subresource.as_deref().and_then(|name| resource.subresource(name));
     let part = subresource.map_or(Part::Main, |subresource| subresource.part());
     let key = resource.key(call.namespace(), call.name());
+    let mut first = Some(found);
     for _ in 0..TRIES {
-        let Some(entry) = server.store.get(&key, At::Now).await?.value else {
+        let found = match first.take() {
+            Some(found) => found,
+            None => server.store.get(&key, At::Now).await?.value,
+        };
+        let Some(entry) = found else {
             if source == Source::Patch || source == Source::Apply && part != Part::Main {
                 return Err(Failure::not_found(resource, call.name()));
             }

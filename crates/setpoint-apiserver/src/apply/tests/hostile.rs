@@ -1,48 +1,87 @@
 //! Configurations and records that are made to be expensive.
 
-use std::time::{Duration, Instant};
-
 use super::*;
 use crate::apply::{applied_fields, compare};
+use crate::proportion::assert_in_proportion;
+use crate::schema::Type;
 
-/// As many elements as a body has room for, roughly.
-const MANY: usize = 200_000;
-/// Much more than any of it takes, and much less than what grows with the square.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-type Row<'r> = (&'static str, Box<dyn Fn() + 'r>);
+/// What it is, a pair of values of some length, and what is done with them.
+type Row = (&'static str, fn(usize) -> [Value; 2], fn(&Value, &Value));
 
 #[test]
 fn work_grows_with_what_is_sent_and_not_faster() {
-    let object_type = schema("core.v1.Pod");
-    let object_type = object_type.root();
-    let backwards: Vec<String> = (0..MANY).rev().map(|index| format!("a/{index}")).collect();
-    let finalizers = json!({"metadata": {"finalizers": backwards}});
-    let record: Value =
-        (0..MANY).map(|index| (format!("v:{index}"), json!({}))).collect::<serde_json::Map<_, _>>().into();
-    let nested = |remainder: usize| -> Value {
-        let entries = (0..MANY / 2).filter(|index| index % 2 == remainder || index % 3 == 0);
-        entries.map(|index| (index.to_string(), json!({"a": remainder}))).collect::<serde_json::Map<_, _>>().into()
-    };
-    let rows: [Row<'_>; 4] = [
-        ("elements in the wrong order", Box::new(|| drop(applied_fields(&finalizers, object_type).expect("good")))),
-        ("a record in the wrong order", Box::new(|| drop(set(record.clone())))),
+    let rows: [Row; 7] = [
+        (
+            "elements in the wrong order",
+            |count| [finalizers((0..count).rev()), finalizers((0..count).rev())],
+            |config, _| drop(applied_fields(config, schema("core.v1.Pod").root()).expect("good")),
+        ),
+        (
+            "a record in the wrong order",
+            |count| {
+                let record: Value = (0..count).map(|index| (format!("v:{index}"), json!({}))).collect();
+                [record, Value::Null]
+            },
+            |record, _| drop(set(record.clone())),
+        ),
         (
             "entries that come and go in turns",
-            Box::new(|| drop(compare(&nested(0), &nested(1), crate::schema::Type::ANY))),
+            |count| {
+                [0, 1].map(|remainder| {
+                    let entries = (0..count).filter(|index| index % 2 == remainder || index % 3 == 0);
+                    entries.map(|index| (index.to_string(), json!({"a": remainder}))).collect()
+                })
+            },
+            |old, new| drop(compare(old, new, Type::ANY)),
         ),
         (
             "a list turned round",
-            Box::new(|| {
-                let mut world = World::new("core.v1.Pod");
-                let forwards: Vec<&String> = backwards.iter().rev().collect();
-                world.apply("one", finalizers.clone()).apply("one", json!({"metadata": {"finalizers": forwards}}));
-            }),
+            |count| [finalizers((0..count).rev()), finalizers(0..count)],
+            |backwards, forwards| {
+                World::new("core.v1.Pod").apply("one", backwards.clone()).apply("one", forwards.clone());
+            },
+        ),
+        (
+            "records that differ in one of many appliers",
+            |count| {
+                [record(count, "Apply", |index| index), record(count, "Apply", |index| index + index / (count - 1))]
+            },
+            |old, new| assert!(!managers(old).equals_but_for_time(&managers(new))),
+        ),
+        (
+            "records of the same appliers in another order",
+            |count| [record(count, "Apply", |index| index), record(count, "Apply", |index| count - 1 - index)],
+            |old, new| assert!(managers(old).equals_but_for_time(&managers(new))),
+        ),
+        (
+            "many updaters, of versions in turns",
+            |count| [record(count, "Update", |index| index), Value::Null],
+            |record, _| {
+                let mut managers = managers(record);
+                managers.merge_ancient();
+                assert_eq!(managers.0.len(), 10);
+            },
         ),
     ];
-    for (row, work) in rows {
-        let start = Instant::now();
-        work();
-        assert!(start.elapsed() < PATIENCE, "{row} took {:?}", start.elapsed());
+    for (row, values, work) in rows {
+        assert_in_proportion(row, values, work);
     }
+}
+
+fn finalizers(numbers: impl Iterator<Item = usize>) -> Value {
+    json!({"metadata": {"finalizers": numbers.map(|number| format!("a/{number}")).collect::<Vec<_>>()}})
+}
+
+/// A record with the entries of some numbers, each of a field of its own.
+fn record(count: usize, operation: &str, number: impl Fn(usize) -> usize) -> Value {
+    let entry = |number: usize| {
+        let fields = json!({"f:data": {format!("f:k{number}"): {}}});
+        json!({"manager": format!("m{number}"), "operation": operation, "apiVersion": format!("v{}", number % 3),
+            "fieldsType": "FieldsV1", "fieldsV1": fields, "time": "2030-01-01T00:00:00Z"})
+    };
+    (0..count).map(|index| entry(number(index))).collect()
+}
+
+fn managers(record: &Value) -> Managers {
+    Managers::from_client(record).expect("a record")
 }

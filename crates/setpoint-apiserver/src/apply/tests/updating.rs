@@ -72,6 +72,72 @@ fn the_eleventh_updater_makes_the_oldest_ancient() {
 }
 
 #[test]
+fn the_ancient_are_kept_by_version() {
+    let entry = |manager: &str, version: &str, time: u32| Entry {
+        time: Some(format!("2030-01-01T00:00:{time:02}Z")),
+        ..Entry::new(
+            manager,
+            Operation::Update,
+            version,
+            "",
+            set(json!({"f:data": {format!("f:{manager}{version}"): {}}})),
+        )
+    };
+    let in_turns = |index: u32| entry(&format!("m{index:02}"), ["v1", "v2"][index as usize % 2], index);
+    let shown = |entries: Vec<Entry>| {
+        let mut managers = Managers(entries);
+        managers.merge_ancient();
+        assert_eq!(managers.0.len(), 10);
+        let ancient = managers.0.iter().filter(|entry| entry.manager == "ancient-changes");
+        ancient
+            .map(|entry| (entry.api_version.clone(), entry.fields.paths().len(), entry.time.clone()))
+            .collect::<Vec<_>>()
+    };
+    let at = |seconds: u32| Some(format!("2030-01-01T00:00:{seconds:02}Z"));
+    let rows = [
+        (
+            "versions in turns, the oldest of each first",
+            (0..13).map(in_turns).collect(),
+            vec![("v2".to_owned(), 2, at(3)), ("v1".to_owned(), 3, at(4))],
+        ),
+        (
+            "one that is young holds them already",
+            (0..11).map(in_turns).chain([entry("ancient-changes", "v1", 50)]).collect(),
+            vec![("v1".to_owned(), 3, at(2))],
+        ),
+    ];
+    for (row, entries, expected) in rows {
+        let mut found = shown(entries);
+        found.sort_by(|a, b| b.cmp(a));
+        assert_eq!(found, expected, "{row}");
+    }
+}
+
+#[test]
+fn records_differ_in_more_than_time() {
+    let entry = |manager: &str, field: &str, time: &str| Entry {
+        time: Some(time.to_owned()),
+        ..Entry::new(manager, Operation::Apply, "v1", "", set(json!({"f:data": {field: {}}})))
+    };
+    let (a, b) = (entry("a", "f:a", "1"), entry("b", "f:b", "1"));
+    let rows = [
+        (
+            "other times, another order",
+            vec![a.clone(), b.clone()],
+            vec![entry("b", "f:b", "2"), entry("a", "f:a", "3")],
+            true,
+        ),
+        ("other fields", vec![a.clone()], vec![entry("a", "f:b", "1")], false),
+        ("one more", vec![a.clone()], vec![a.clone(), b.clone()], false),
+        ("one twice, another once", vec![a.clone(), a.clone(), b.clone()], vec![a.clone(), b.clone(), b], false),
+    ];
+    for (row, one, other, same) in rows {
+        assert_eq!(Managers(one.clone()).equals_but_for_time(&Managers(other.clone())), same, "{row}");
+        assert_eq!(Managers(other).equals_but_for_time(&Managers(one)), same, "{row}, the other way round");
+    }
+}
+
+#[test]
 fn the_record_is_read_as_it_was_written() {
     let mut world = World::new("core.v1.ConfigMap");
     world.update("z", data(json!({"a": "1"}))).apply("b", data(json!({"b": "1"}))).apply("a", data(json!({"c": "1"})));

@@ -50,11 +50,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         if from.is_some() && start >= length {
             return Ok(Value::Int(-1));
         }
-        // The last match that begins no later than `start`.
+        // A match that begins no later than `start` ends no later than this, and where a character ends.
         let last = byte_of(text, start).unwrap_or(text.len());
-        let end = (last + sought.len()).min(text.len());
-        let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
-        let found = text[..end].rfind(sought).filter(|found| *found <= last);
+        let end = text.floor_char_boundary(last.saturating_add(sought.len()));
+        let found = text[..end].rfind(sought);
         Ok(found.map_or(Value::Int(-1), |found| Value::count(text[..found].chars().count())))
     }),
     member("lowerAscii", &["(string) -> string"], |context, arguments| {

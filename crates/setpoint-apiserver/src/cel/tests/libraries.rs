@@ -26,6 +26,27 @@ fn strings() {
             ("'hello'.lastIndexOf('') == 5 && 'hello'.lastIndexOf('hello') == 0", True),
             ("'hello'.lastIndexOf('lo', 2) == -1 && 'hello'.lastIndexOf('lo', 3) == 3", True),
             ("'üöü'.indexOf('ö') == 1 && 'üöü'.lastIndexOf('ü') == 2 && 'üöü'.charAt(1) == 'ö'", True),
+            (
+                "'éaé'.lastIndexOf('é', 1) == 0 && 'éaé'.lastIndexOf('é', 2) == 2 && 'éaé'.lastIndexOf('é', 0) == 0",
+                True,
+            ),
+            (
+                "'éaé'.lastIndexOf('aé', 1) == 1 && 'éaé'.lastIndexOf('aé', 0) == -1 && 'a€a'.lastIndexOf('a', 1) == 0",
+                True,
+            ),
+            (
+                "'aé€'.lastIndexOf('€', 2) == 2 && 'aé€'.lastIndexOf('€', 1) == -1 && 'aé€'.lastIndexOf('a', 3) == -1",
+                True,
+            ),
+            ("'éaé'.indexOf('é', 1) == 2 && 'éaé'.indexOf('é', 3) == -1 && 'é€'.indexOf('', 5) == 2", True),
+            ("'é€a'.substring(1, 2) == '€' && 'é€a'.substring(2) == 'a' && 'é€a'.substring(3) == ''", True),
+            ("'é€a'.charAt(2) == 'a' && 'é€a'.charAt(3) == ''", True),
+            ("'é€a'.charAt(4) == ''", Fails("index out of range: 4")),
+            ("'éaé'.replace('é', '€', 1) == '€aé' && 'éa'.replace('', '-', 2) == '-é-a'", True),
+            (
+                "'é€'.split('') == ['é', '€'] && 'éa€a'.split('a', 2) == ['é', '€a'] && 'é€a'.split('', 2) == ['é', '€a']",
+                True,
+            ),
             ("'HeLLo Ü'.lowerAscii() == 'hello Ü' && 'hello ü'.upperAscii() == 'HELLO ü'", True),
             ("'aba'.replace('a', 'x') == 'xbx' && 'aba'.replace('a', 'x', 1) == 'xba'", True),
             ("'aba'.replace('a', 'x', 0) == 'aba' && 'ab'.replace('', '-') == '-a-b-'", True),

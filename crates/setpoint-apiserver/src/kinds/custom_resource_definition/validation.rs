@@ -3,6 +3,8 @@
 //! Kubernetes keeps what all versions share once and names it so in its messages: `spec.validation` is the schema of every
 //! version where they have one and the same. So do ours.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::paths::{validate_columns, validate_scale, validate_selectable};
@@ -199,13 +201,8 @@ fn validate_deprecation(version: Node<'_, '_>, errors: &mut Errors) {
 }
 
 fn validate_versions_together(versions: Node<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
-    let unique = versions.items().all(|version| {
-        let name = version.field("name").str().to_owned();
-        let new = !seen.contains(&name);
-        seen.push(name);
-        new
-    });
+    let mut seen = HashSet::new();
+    let unique = versions.items().all(|version| seen.insert(version.field("name").str()));
     let mut refuse = |detail: &str| {
         errors.push(Fault::Invalid, &versions.path, || {
             format!("Invalid value: {}: {detail}", shown_versions(versions.value))
@@ -217,10 +214,11 @@ fn validate_versions_together(versions: Node<'_, '_>, errors: &mut Errors) {
     if versions.items().filter(|version| version.field("storage").bool() == Some(true)).count() != 1 {
         refuse("must have exactly one version marked as storage version");
     }
-    if let Some(first) = seen.first() {
-        let wrong = dns1035_label(first);
-        if !first.is_empty() && !wrong.is_empty() {
-            errors.invalid(&Path::of("spec.version"), first, &wrong.join(","));
+    if let Some(first) = versions.items().next() {
+        let name = first.field("name").str();
+        let wrong = dns1035_label(name);
+        if !name.is_empty() && !wrong.is_empty() {
+            errors.invalid(&Path::of("spec.version"), name, &wrong.join(","));
         }
     }
 }
@@ -317,15 +315,17 @@ fn validate_stored_versions(object: Node<'_, '_>, errors: &mut Errors) {
     }
     let spec = object.field("spec");
     let versions = spec.field("versions");
+    let known: HashSet<&str> = versions.items().map(|version| version.field("name").str()).collect();
+    let kept: HashSet<&str> = stored.items().map(|version| version.str()).collect();
     for version in versions.items().filter(|version| version.field("storage").bool() == Some(true)) {
-        let name = version.field("name").str().to_owned();
-        if !stored.items().any(|stored| stored.str() == name) {
+        let name = version.field("name").str();
+        if !kept.contains(name) {
             errors.invalid(&stored.path, stored.value, &format!("must have the storage version {name}"));
         }
     }
     for version in stored.items() {
         let name = version.str();
-        if !versions.items().any(|known| known.field("name").str() == name) {
+        if !known.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \

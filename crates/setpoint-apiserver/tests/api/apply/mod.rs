@@ -3,6 +3,7 @@
 mod configurations;
 mod migration;
 mod refusals;
+mod repeats;
 mod subresources;
 mod updates;
 

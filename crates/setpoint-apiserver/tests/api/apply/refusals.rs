@@ -103,7 +103,7 @@ fn rows() -> Vec<Row> {
         Row::bad_request(
             "a value of another type",
             config("a", json!({"c": 5})),
-            ".data.c: expected a string, found 5",
+            ".data.c: expected a string, found a number",
         ),
         Row::bad_request(
             "the same element twice",

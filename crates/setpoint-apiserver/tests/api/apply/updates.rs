@@ -104,6 +104,25 @@ async fn a_record_that_is_none_is_ignored() {
 }
 
 #[tokio::test]
+async fn a_record_of_a_crowd_is_refused() {
+    let api = Api::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    api.post(CONFIG_MAPS, config("a", json!({"a": "1"}))).await.expect(201);
+    let crowd = |count: usize| {
+        let entry = |number| {
+            json!({"manager": format!("m{number}"), "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:data": {format!("f:k{number}"): {}}}})
+        };
+        with(config("a", json!({"a": "1"})), "managedFields", (0..count).map(entry).collect())
+    };
+    let kept = api.put(&path, crowd(1_000)).await.expect(200);
+    assert_eq!(kept["metadata"]["managedFields"].as_array().map(Vec::len), Some(1_000));
+    let refused = api.put(&path, crowd(1_001)).await;
+    let words = ["metadata.managedFields: Too many: 1001: must have at most 1000 items"];
+    assert_eq!(refused.refused(422, "Invalid", &words).fields(), ["metadata.managedFields"].into());
+}
+
+#[tokio::test]
 async fn the_oldest_updaters_are_told_apart_no_more() {
     let api = Api::new().await;
     let path = format!("{CONFIG_MAPS}/a");

@@ -11,6 +11,7 @@ mod patches;
 mod pods;
 mod protection;
 mod scale;
+mod secrets;
 mod services;
 mod strict_refusals;
 mod updates;
