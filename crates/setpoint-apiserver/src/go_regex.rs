@@ -12,8 +12,11 @@ use thiserror::Error;
 
 use translation::{Translation, translate};
 
-/// The largest pattern that is compiled, in bytes of its program.
-const MAX_PROGRAM_BYTES: usize = 1 << 18;
+/// The largest pattern that is compiled, in bytes of its program. Go's programs are of characters, ours of bytes: one that
+/// repeats what is not ASCII some hundred times takes megabytes.
+const MAX_PROGRAM_BYTES: usize = 10 << 20;
+/// The same for patterns that a rule has made up, which are compiled each time.
+const MAX_COMPUTED_BYTES: usize = 1 << 18;
 /// The most memory that matching may keep to be fast.
 const MAX_CACHE_BYTES: usize = 1 << 18;
 
@@ -39,10 +42,20 @@ pub enum PatternError {
 }
 
 impl GoRegex {
+    /// A pattern that stands in a definition.
     pub fn new(pattern: &str) -> Result<GoRegex, PatternError> {
+        GoRegex::within(MAX_PROGRAM_BYTES, pattern)
+    }
+
+    /// A pattern that is known only when it is to be matched.
+    pub fn computed(pattern: &str) -> Result<GoRegex, PatternError> {
+        GoRegex::within(MAX_COMPUTED_BYTES, pattern)
+    }
+
+    fn within(bytes: usize, pattern: &str) -> Result<GoRegex, PatternError> {
         let Translation { text, weight } = translate(pattern)?;
         let regex = RegexBuilder::new(&text)
-            .size_limit(MAX_PROGRAM_BYTES)
+            .size_limit(bytes)
             .dfa_size_limit(MAX_CACHE_BYTES)
             .nest_limit(250)
             .build()
@@ -174,6 +187,12 @@ mod tests {
         }
         assert!(GoRegex::new(&"(".repeat(10_000)).is_err(), "deep nesting");
         assert!(GoRegex::new(&"\\pL{100}".repeat(100)).is_err(), "a huge program");
+        for pattern in
+            ["^.{1,253}$", "^\\S{1,1000}$", "^[^a]{0,1000}$", "^[\\p{L}\\p{N}_-]{1,253}$", "(?i)^[a-z]{1,1000}$"]
+        {
+            assert!(GoRegex::new(pattern).is_ok(), "{pattern}");
+        }
+        assert!(GoRegex::computed("^.{1,253}$").is_err(), "what is compiled each time is small");
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub fn apply(
         managers.fit(subject.object_type);
     }
     let last = managers.0.iter().position(|entry| entry.is_same_manager(&own)).map(|at| managers.0.remove(at));
-    let object = pruned(live, merged, &managers, &own, last.as_ref(), subject);
+    let object = pruned(live, config, merged, &managers, &own, last.as_ref(), subject);
     if let Some(new) = &object {
         take_over(&mut managers, subject.compare(live, new), subject, writer, force)?;
     }
@@ -214,6 +214,7 @@ pub fn apply(
 /// The merged object without what its applier has given up; `None` if it is the one there was.
 fn pruned(
     live: &Value,
+    config: &Value,
     merged: Option<Value>,
     managers: &Managers,
     own: &Entry,
@@ -228,6 +229,8 @@ fn pruned(
         FieldSet::union_of(kept.into_iter().chain(managers.0.iter().map(|entry| entry.fields.clone())).collect());
     let mut object = merged.unwrap_or_else(|| live.clone());
     prune(&mut object, &last.fields, &owned, subject.object_type);
+    // What is named but has nothing left in it stays: to apply the same again must change nothing.
+    let object = merge(&object, config, subject.object_type).unwrap_or(object);
     (object != *live).then_some(object)
 }
 

@@ -63,7 +63,7 @@ impl<'a> Context<'_, 'a> {
         if self.patterns.len() >= MAX_PATTERNS {
             self.patterns.clear();
         }
-        let regex = Rc::new(GoRegex::new(pattern).map_err(|error| Fault::failed(error.to_string()))?);
+        let regex = Rc::new(GoRegex::computed(pattern).map_err(|error| Fault::failed(error.to_string()))?);
         self.patterns.insert(pattern.into(), Rc::clone(&regex));
         Ok(Pattern::Computed(regex))
     }

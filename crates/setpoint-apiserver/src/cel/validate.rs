@@ -19,6 +19,8 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// What it costs to begin with a rule, of the object's budget: many rules on many values are much work, however short.
 const RULE_COST: u64 = 5;
+/// What it costs to tell that a rule does not hold.
+const TOLD: u64 = 250;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -268,7 +270,7 @@ impl Validation<'_> {
         path: &Path<'_>,
     ) -> Result<(), Spent> {
         // The message repeats the value, unless it has parts.
-        self.left = self.left.saturating_sub(value_bytes(subject.value) / 10);
+        self.left = self.left.saturating_sub(TOLD + value_bytes(subject.value) / 10);
         let mut place = path.to_string();
         if let Some(below) = &rule.field_path {
             if !place.is_empty() {

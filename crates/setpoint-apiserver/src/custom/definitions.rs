@@ -149,7 +149,10 @@ impl Definitions {
     async fn take_back(&self, server: &Shared, resource: &Resource, key: &Arc<str>, revision: Revision) -> Result<()> {
         let commit = Commit { key: key.clone(), value: None, expected: Expected::Revision(revision) };
         match server.store.commit(commit).await {
-            Ok(_) | Err(setpoint_store::Error::Conflict { .. }) => Err(Failure::page_not_found_of(resource)),
+            Ok(_) | Err(setpoint_store::Error::Conflict { .. }) => {
+                self.object_removed(server, resource);
+                Err(Failure::page_not_found_of(resource))
+            }
             Err(error) => Err(error.into()),
         }
     }

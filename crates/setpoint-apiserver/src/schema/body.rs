@@ -107,6 +107,8 @@ fn yaml_options() -> serde_saphyr::Options {
             max_total_replayed_events: 100_000,
         },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
+        // A mode such as 0644 is octal to Kubernetes' clients and server.
+        legacy_octal_numbers: true,
     }
 }
 

@@ -109,6 +109,9 @@ pub(super) struct Seed<'w, 's, 'p> {
     depth: usize,
 }
 
+/// Below this, whole numbers of floating point are integers of 64 bits.
+const WHOLE: f64 = 9.2e18;
+
 impl<'s> Seed<'_, 's, '_> {
     /// Refuses a value. What was found is told only where it is of the right sort and nobody keeps a secret: a time, a
     /// quantity, an integer that is too large. Of anything else its sort is enough.
@@ -257,6 +260,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_, '_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // A whole number is kept as one however it was written: clients that expect an integer cannot read 1.0.
+        if matches!(self.shape, Shape::Any | Shape::Number) && value.fract() == 0.0 && value.abs() < WHOLE {
+            return Ok((value as i64).into());
+        }
         match Number::from_f64(value) {
             Some(number) => self.number(None, number),
             None => self.refuse("a number that is not finite"),

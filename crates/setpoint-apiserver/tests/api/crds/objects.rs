@@ -224,3 +224,21 @@ async fn what_is_specified_keeps_its_list_type_beside_what_is_not() {
     let other = widget("a", json!({"free": {"by-80": [81]}}));
     api.apply(&path, "three", other).await.refused(409, "Conflict", &["conflict with \"one\": .spec.free.by-80"]);
 }
+
+#[tokio::test]
+async fn a_whole_number_is_one_however_it_is_written() {
+    let api = Api::new().await;
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let fields = json!({"size": {"type": "integer"}, "share": {"type": "number"}, "any": any});
+    api.post(DEFINITIONS, widgets(fields)).await.expect(201);
+    let object = r#"{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"},
+        "spec": {"size": 1.0, "share": 2.0, "any": {"zero": -0, "large": 1e2, "half": 0.5, "huge": 1e300}}}"#;
+    let made = api.send(Method::POST, WIDGETS).body("application/json", object).await.expect(201);
+    let expected = r#"{"any":{"half":0.5,"huge":1e300,"large":100,"zero":0},"share":2,"size":1}"#;
+    assert_eq!(made["spec"].to_string().replace("e+", "e"), expected);
+    let yaml = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, spec: {size: 0644, any: {mode: 017, one: 1.0}}}";
+    let made = api.send(Method::POST, WIDGETS).body("application/yaml", yaml).await.expect(201);
+    assert_eq!(made["spec"], json!({"size": 420, "any": {"mode": 15, "one": 1}}));
+    let patched = api.merge_patch(format!("{WIDGETS}/a"), json!({"spec": {"size": 3.0}})).await.expect(200);
+    assert_eq!(patched["spec"]["size"].to_string(), "3");
+}
