@@ -223,12 +223,7 @@ fn long_lists_that_are_compared_take_time_in_proportion() {
         (0..count).map(element).collect()
     }
     type Row = (&'static str, &'static str, fn(usize) -> Value);
-    let rows: [Row; 13] = [
-        ("versions of a definition", "customresourcedefinitions", |count| {
-            let version = |n: usize| json!({"name": format!("v{n}"), "served": true, "storage": n == 0});
-            json!({"spec": {"group": "example.com", "versions": list(count, version)},
-                "status": {"storedVersions": list(count, |n| json!(format!("v{n}")))}})
-        }),
+    let rows: [Row; 12] = [
         ("controllers of one object", "configmaps", |count| {
             let owner = |n| json!({"apiVersion": "v1", "kind": "A", "name": "a", "uid": n, "controller": true});
             json!({"metadata": {"ownerReferences": list(count, |n| owner(n.to_string()))}})

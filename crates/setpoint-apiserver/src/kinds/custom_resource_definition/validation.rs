@@ -369,3 +369,26 @@ pub(super) fn pattern_fault(pattern: &str) -> Option<String> {
     let error = GoRegex::new(pattern).err()?;
     Some(format!("must be a valid regular expression, but isn't: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proportion::assert_in_proportion;
+
+    #[test]
+    fn many_versions_take_time_in_proportion() {
+        let definition = |count: usize| {
+            let name = |number: usize| format!("v{number:062}");
+            let versions: Value =
+                (0..count).map(|number| json!({"name": name(number), "storage": number == 0})).collect();
+            let stored: Value = (0..count).map(name).collect();
+            [json!({"spec": {"versions": versions}, "status": {"storedVersions": stored}}), Value::Null]
+        };
+        assert_in_proportion("versions and where they are stored", definition, |object, _| {
+            let (object, mut errors) = (Node::root(object), Errors::default());
+            validate_versions_together(object.field("spec").field("versions"), &mut errors);
+            validate_stored_versions(object, &mut errors);
+            assert!(errors.is_empty(), "{errors:?}");
+        });
+    }
+}
