@@ -192,6 +192,9 @@ pub fn apply(
         return Ok(Applied { object: None, managers: None });
     }
     let mut managers = Managers::parse(record);
+    if merged.is_none() && own.fields.is_empty() && !managers.0.iter().any(|entry| entry.is_same_manager(&own)) {
+        return Ok(Applied { object: None, managers: None });
+    }
     if managers.0.is_empty() {
         let before = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
         update(&mut managers, subject.compare(subject.empty, live), subject, &before);

@@ -170,9 +170,12 @@ fn succeeded(output: Output) -> Result<String> {
 }
 
 impl Example {
+    fn version(&self) -> String {
+        self.path.split('/').skip(2).take(2).collect::<Vec<_>>().join("/")
+    }
+
     fn object(&self, name: &str) -> Value {
-        let version = self.path.split('/').skip(2).take(2).collect::<Vec<_>>().join("/");
-        json!({"apiVersion": version, "kind": self.kind, "metadata": {"name": name}, "spec": self.spec})
+        json!({"apiVersion": self.version(), "kind": self.kind, "metadata": {"name": name}, "spec": self.spec})
     }
 
     /// An object with nothing but this element in the shared list.
@@ -265,7 +268,9 @@ async fn share(client: &mut Client, example: &Example) -> Result<()> {
 /// The documents of so large a kind are complete.
 fn explain(user: &User, example: &Example) -> Result<()> {
     let kind = example.kind.to_lowercase();
-    let text = succeeded(user.kubectl(&["explain", &format!("{kind}.spec"), "--recursive"])?)?;
+    // Other groups may have a kind of the same name.
+    let version = format!("--api-version={}", example.version());
+    let text = succeeded(user.kubectl(&["explain", &format!("{kind}.spec"), "--recursive", &version])?)?;
     for field in example.spec.as_object().into_iter().flatten().map(|(name, _)| name) {
         ensure!(text.contains(&format!("  {field}\t<")), "{field} is not in\n{text}");
     }

@@ -67,7 +67,7 @@ async fn names_belong_to_who_had_them_first() {
 
     api.delete(DEFINITION).await.expect(200);
     api.eventually(&path, |answer| answer["status"]["conditions"][1]["status"] == "True").await;
-    api.get("/apis/example.com/v1/namespaces/default/gadgets").await.expect(200);
+    api.eventually("/apis/example.com/v1/namespaces/default/gadgets", |answer| answer.status == 200).await;
 }
 
 #[tokio::test]
