@@ -2,32 +2,17 @@
 
 use std::borrow::Cow;
 
-/// Words that cannot be names in CEL.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use super::parse::RESERVED;
+
+/// Words that are something else than a name.
+const TAKEN: [&str; 4] = ["true", "false", "null", "in"];
 
 const ESCAPES: [(&str, &str); 4] = [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
+
+/// Whether a word cannot be a name in CEL.
+fn is_reserved(word: &str) -> bool {
+    TAKEN.contains(&word) || RESERVED.contains(&word)
+}
 
 /// The identifier for a field, if there is one.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
@@ -35,7 +20,7 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.as_bytes()[0].is_ascii_digit() || !name.bytes().all(allowed) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__").into());
     }
     if !name.contains("__") && !name.contains(['.', '-', '/']) {
@@ -66,7 +51,7 @@ pub(super) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
         name.push_str(before);
         match ESCAPES.into_iter().find(|(_, text)| text[2..text.len() - 2] == *contents) {
             Some((plain, _)) => name.push_str(plain),
-            None if RESERVED.contains(&contents) && contents.len() + 4 == identifier.len() => name.push_str(contents),
+            None if is_reserved(contents) && contents.len() + 4 == identifier.len() => name.push_str(contents),
             None => return None,
         }
         rest = after;

@@ -19,7 +19,8 @@ const MAX_CHARACTERS: usize = 100_000;
 const OPERANDS: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-const RESERVED: [&str; 17] = [
+/// Words that may mean something one day.
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
