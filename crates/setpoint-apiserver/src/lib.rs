@@ -2,8 +2,8 @@
 //!
 //! A request is read by [`request`], [`query`] and [`negotiate`], answered by one of [`verbs`] and written by [`render`]
 //! and [`response`]. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept
-//! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`],
-//! [`garbage`] and [`expiry`] do the I/O.
+//! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`], [`garbage`], [`expiry`],
+//! [`own_kinds`] and [`custom::Definitions`] do the I/O.
 
 pub mod apply;
 pub mod authentication;

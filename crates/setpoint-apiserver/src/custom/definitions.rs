@@ -1,9 +1,9 @@
 //! Keeps what is served in step with the definitions that are stored.
 //!
 //! Every commit of a definition ends here before its writer is answered: the definition is read again, its names are
-//! settled if they are not yet, and the registry is replaced. So what is served follows from what is stored, whoever wrote it and in whatever
-//! order, and a definition can be used as soon as its create is answered. One that is deleted stays until its objects are
-//! gone; [`Cleaner`] sees to that.
+//! settled if they are not yet, and the registry is replaced. So what is served follows from what is stored, whoever
+//! wrote it and in whatever order, and a definition can be used as soon as its create is answered. One that is deleted
+//! stays until its objects are gone; [`Cleaner`] sees to that.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
