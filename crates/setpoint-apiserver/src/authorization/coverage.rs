@@ -106,10 +106,10 @@ fn parts(rule: &Rule) -> usize {
 }
 
 fn broken_down(rule: &Rule) -> impl Iterator<Item = Rule> {
-    let one = |text: &Box<str>| Box::from([text.clone()]);
+    let one = |text: &str| -> Box<[Box<str>]> { Box::from([Box::from(text)]) };
     let names: Vec<Box<[Box<str>]>> = match rule.names.is_empty() {
         true => vec![Box::default()],
-        false => rule.names.iter().map(one).collect(),
+        false => rule.names.iter().map(|name| one(name)).collect(),
     };
     let resources = rule.groups.iter().flat_map(move |group| {
         let names = names.clone();

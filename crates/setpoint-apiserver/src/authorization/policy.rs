@@ -47,14 +47,16 @@ pub enum Change<'a> {
 #[derive(Debug, Default)]
 pub struct Policy {
     cluster_roles: ClusterRoles,
-    /// By namespace and name.
-    roles: HashMap<Box<str>, HashMap<Box<str>, Vec<Arc<[Rule]>>>>,
-    /// By namespace and name; those of the cluster have the namespace "".
-    bindings: HashMap<Box<str>, HashMap<Box<str>, Arc<Binding>>>,
+    roles: Named<Vec<Arc<[Rule]>>>,
+    /// Those of the cluster have the namespace "".
+    bindings: Named<Arc<Binding>>,
     /// By the name of a user, service accounts included.
     users: HashMap<Box<str>, Grants>,
     groups: HashMap<Box<str>, Grants>,
 }
+
+/// By namespace and name.
+type Named<T> = HashMap<Box<str>, HashMap<Box<str>, T>>;
 
 /// The bindings of somebody: by namespace, then by role, so that a role is looked at once however often it is given.
 type Grants = HashMap<Box<str>, BTreeMap<RoleRef, BTreeMap<Box<str>, Arc<Binding>>>>;
@@ -212,7 +214,7 @@ fn withdraw(grants: &mut Grants, binding: &Binding) {
 }
 
 /// Takes the entry of a namespace and name, and the namespace with its last one.
-fn take<T>(map: &mut HashMap<Box<str>, HashMap<Box<str>, T>>, namespace: &str, name: &str) -> Option<T> {
+fn take<T>(map: &mut Named<T>, namespace: &str, name: &str) -> Option<T> {
     let entries = map.get_mut(namespace)?;
     let taken = entries.remove(name);
     if entries.is_empty() {
