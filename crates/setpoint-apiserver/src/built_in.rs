@@ -157,6 +157,15 @@ pub fn registry(schemas: &Schemas) -> Registry {
         rules: Rules { needs_revision: true, ..Rules::default() },
         ..new("policy", "v1", "PodDisruptionBudget", Arc::new(kinds::pod_disruption_budget::PodDisruptionBudget))
     });
+    let rbac = |kind: &'static str, namespaced: bool, behaviour: Arc<dyn Behaviour>| Resource {
+        namespaced,
+        rules: Rules { creates_on_update: true, ..Rules::default() },
+        ..new(kinds::rbac::GROUP, "v1", kind, behaviour)
+    };
+    registry.add(rbac("ClusterRole", false, Arc::new(kinds::rbac::role::ClusterRole)));
+    registry.add(rbac("ClusterRoleBinding", false, Arc::new(kinds::rbac::binding::ClusterRoleBinding)));
+    registry.add(rbac("Role", true, Arc::new(kinds::rbac::role::Role)));
+    registry.add(rbac("RoleBinding", true, Arc::new(kinds::rbac::binding::RoleBinding)));
     registry.add(Resource {
         plural: "storageclasses".into(),
         namespaced: false,
@@ -169,7 +178,8 @@ pub fn registry(schemas: &Schemas) -> Registry {
 
 /// The full name of a kind's schema, such as `io.k8s.api.core.v1.Pod`, or `com.example.v1.Widget` for a custom one.
 pub fn definition_name(group: &str, version: &str, kind: &str) -> String {
-    if group.contains('.') && group.strip_suffix(".k8s.io").is_none_or(|package| package.contains('.')) {
+    let is_of_kubernetes = |package: &str| !package.contains('.') || group == kinds::rbac::GROUP;
+    if group.contains('.') && !group.strip_suffix(".k8s.io").is_some_and(is_of_kubernetes) {
         let reversed: Vec<&str> = group.rsplit('.').collect();
         return format!("{}.{version}.{kind}", reversed.join("."));
     }

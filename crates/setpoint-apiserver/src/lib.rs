@@ -7,6 +7,7 @@
 
 pub mod apply;
 pub mod authentication;
+pub mod authorization;
 pub mod built_in;
 pub mod cel;
 pub mod columns;

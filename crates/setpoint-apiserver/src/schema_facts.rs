@@ -197,4 +197,6 @@ const ATOMIC_TYPES: &[&str] = &[
     "meta.v1.LabelSelector",
     "meta.v1.OwnerReference",
     "networking.v1.ServiceBackendPort",
+    "rbac.v1.RoleRef",
+    "rbac.v1.Subject",
 ];

@@ -39,6 +39,7 @@ mod pod_template;
 mod pod_update;
 #[cfg(test)]
 mod probe;
+pub mod rbac;
 pub mod replica_set;
 pub mod scale;
 pub mod secret;

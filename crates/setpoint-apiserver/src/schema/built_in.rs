@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::{apps, autoscaling, batch, coordination, core, discovery, events, networking, policy, storage};
+use k8s_openapi::api::{
+    apps, autoscaling, batch, coordination, core, discovery, events, networking, policy, rbac, storage,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::generate::SchemaSettings;
@@ -74,6 +76,10 @@ pub(crate) fn definitions_as_json() -> Map<String, Value> {
         add::<networking::v1::NetworkPolicy>,
         add::<policy::v1::Eviction>,
         add::<policy::v1::PodDisruptionBudget>,
+        add::<rbac::v1::ClusterRole>,
+        add::<rbac::v1::ClusterRoleBinding>,
+        add::<rbac::v1::Role>,
+        add::<rbac::v1::RoleBinding>,
         add::<storage::v1::StorageClass>,
     ];
     for add in all {

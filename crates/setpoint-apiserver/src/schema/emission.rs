@@ -93,6 +93,8 @@ const ALWAYS: &[(&str, &[&str])] = &[
     ("networking.v1.IngressServiceBackend", &["port"]),
     ("networking.v1.IngressStatus", &["loadBalancer"]),
     ("networking.v1.NetworkPolicySpec", &["podSelector"]),
+    ("rbac.v1.ClusterRole", &["rules"]),
+    ("rbac.v1.Role", &["rules"]),
 ];
 
 /// Pointers that are written as null when they were not given.

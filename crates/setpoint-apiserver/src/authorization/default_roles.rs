@@ -1,0 +1,266 @@
+//! The roles and bindings that a server starts with: those of Kubernetes, as far as they are about what is served here.
+//!
+//! `admin`, `edit` and `view` have no rules of their own. They take together those of all roles with their label, so that
+//! whoever adds a kind can add to them.
+
+use serde_json::{Value, json};
+
+use super::{Kind, MASTERS};
+use crate::kinds::rbac::GROUP;
+
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+const READ_WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CREATE: &[&str] = &["create"];
+const GET: &[&str] = &["get"];
+const ANY: &[&str] = &["*"];
+
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+
+/// The default ClusterRoles and ClusterRoleBindings, complete but for what the server adds to every object.
+pub fn objects() -> impl Iterator<Item = (Kind, Value)> {
+    let roles = ROLES.iter().map(|role| (Kind::ClusterRole, role.object()));
+    roles.chain(BINDINGS.iter().map(|(name, groups)| (Kind::ClusterRoleBinding, binding(name, groups))))
+}
+
+struct Role {
+    name: &'static str,
+    /// The role that takes its rules in.
+    part_of: Option<&'static str>,
+    rules: Rules,
+}
+
+enum Rules {
+    Own(&'static [Rule]),
+    /// Those of all roles that are part of this one.
+    Gathered,
+}
+
+enum Rule {
+    Resources { verbs: &'static [&'static str], groups: &'static [&'static str], resources: &'static [&'static str] },
+    Paths { verbs: &'static [&'static str], paths: &'static [&'static str] },
+}
+
+impl Role {
+    fn object(&self) -> Value {
+        let mut object = head("ClusterRole", self.name);
+        if let Some(whole) = self.part_of {
+            object["metadata"]["labels"][part_label(whole)] = json!("true");
+        }
+        match self.rules {
+            Rules::Own(rules) => object["rules"] = rules.iter().map(Rule::object).collect(),
+            Rules::Gathered => {
+                let label = part_label(self.name);
+                object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
+                object["rules"] = Value::Null;
+            }
+        }
+        object
+    }
+}
+
+impl Rule {
+    fn object(&self) -> Value {
+        match self {
+            Rule::Resources { verbs, groups, resources } => {
+                json!({"verbs": verbs, "apiGroups": groups, "resources": resources})
+            }
+            Rule::Paths { verbs, paths } => json!({"verbs": verbs, "nonResourceURLs": paths}),
+        }
+    }
+}
+
+fn part_label(whole: &str) -> String {
+    format!("{GROUP}/aggregate-to-{whole}")
+}
+
+fn binding(name: &str, groups: &[&str]) -> Value {
+    let mut object = head("ClusterRoleBinding", name);
+    object["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": name});
+    object["subjects"] =
+        groups.iter().map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group})).collect();
+    object
+}
+
+fn head(kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        },
+    })
+}
+
+const fn own(name: &'static str, rules: &'static [Rule]) -> Role {
+    Role { name, part_of: None, rules: Rules::Own(rules) }
+}
+
+const fn part(name: &'static str, whole: &'static str, rules: &'static [Rule]) -> Role {
+    Role { name, part_of: Some(whole), rules: Rules::Own(rules) }
+}
+
+const fn on(
+    verbs: &'static [&'static str],
+    groups: &'static [&'static str],
+    resources: &'static [&'static str],
+) -> Rule {
+    Rule::Resources { verbs, groups, resources }
+}
+
+const fn at(verbs: &'static [&'static str], paths: &'static [&'static str]) -> Rule {
+    Rule::Paths { verbs, paths }
+}
+
+/// Each gives the ClusterRole of its own name to groups.
+const BINDINGS: &[(&str, &[&str])] = &[
+    ("cluster-admin", &[MASTERS]),
+    ("system:basic-user", &[AUTHENTICATED]),
+    ("system:discovery", &[AUTHENTICATED]),
+    ("system:monitoring", &["system:monitoring"]),
+    ("system:public-info-viewer", &[AUTHENTICATED, UNAUTHENTICATED]),
+    ("system:service-account-issuer-discovery", &[SERVICE_ACCOUNTS]),
+];
+
+const ROLES: &[Role] = &[
+    Role { name: "admin", part_of: None, rules: Rules::Gathered },
+    own("cluster-admin", &[on(ANY, ANY, ANY), at(ANY, ANY)]),
+    Role { name: "edit", part_of: Some("admin"), rules: Rules::Gathered },
+    part("system:aggregate-to-admin", "admin", ADMIN),
+    part("system:aggregate-to-edit", "edit", EDIT),
+    part("system:aggregate-to-view", "view", VIEW),
+    own(
+        "system:basic-user",
+        &[
+            on(CREATE, &["authorization.k8s.io"], &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+            on(CREATE, &["authentication.k8s.io"], &["selfsubjectreviews"]),
+        ],
+    ),
+    own(
+        "system:discovery",
+        &[at(
+            GET,
+            &[
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+                "/healthz",
+                "/livez",
+                "/openapi",
+                "/openapi/*",
+                "/readyz",
+                "/version",
+                "/version/",
+            ],
+        )],
+    ),
+    own(
+        "system:monitoring",
+        &[at(
+            GET,
+            &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"],
+        )],
+    ),
+    own("system:public-info-viewer", &[at(GET, &["/healthz", "/livez", "/readyz", "/version", "/version/"])]),
+    own(
+        "system:service-account-issuer-discovery",
+        &[at(
+            GET,
+            &[
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+                "/openid/v1/jwks",
+                "/openid/v1/jwks/",
+            ],
+        )],
+    ),
+    Role { name: "view", part_of: Some("edit"), rules: Rules::Gathered },
+];
+
+const ADMIN: &[Rule] = &[
+    on(CREATE, &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
+    on(READ_WRITE, &[GROUP], &["rolebindings", "roles"]),
+];
+
+/// To read a Secret, to run something in a Pod or to act as a service account is to have all rights of a namespace's
+/// workloads, and so stands here and not in [`VIEW`].
+const EDIT: &[Rule] = &[
+    on(READ, &[""], &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"]),
+    on(&["impersonate"], &[""], &["serviceaccounts"]),
+    on(WRITE, &[""], &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"]),
+    on(CREATE, &[""], &["pods/eviction"]),
+    on(
+        WRITE,
+        &[""],
+        &["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services", "services/proxy"],
+    ),
+    on(CREATE, &[""], &["serviceaccounts/token"]),
+    on(WRITE, &["", "events.k8s.io"], &["events"]),
+    on(
+        WRITE,
+        &["apps"],
+        &[
+            "daemonsets",
+            "deployments",
+            "deployments/scale",
+            "replicasets",
+            "replicasets/scale",
+            "statefulsets",
+            "statefulsets/scale",
+        ],
+    ),
+    on(WRITE, &["autoscaling"], &["horizontalpodautoscalers"]),
+    on(WRITE, &["batch"], &["cronjobs", "jobs"]),
+    on(WRITE, &["policy"], &["poddisruptionbudgets"]),
+    on(WRITE, &["networking.k8s.io"], &["ingresses", "networkpolicies"]),
+    on(READ_WRITE, &["coordination.k8s.io"], &["leases"]),
+];
+
+const VIEW: &[Rule] = &[
+    on(
+        READ,
+        &[""],
+        &[
+            "configmaps",
+            "endpoints",
+            "persistentvolumeclaims",
+            "persistentvolumeclaims/status",
+            "pods",
+            "serviceaccounts",
+            "services",
+            "services/status",
+        ],
+    ),
+    on(READ, &[""], &["namespaces/status", "pods/log", "pods/status"]),
+    // In a namespace, this is to read that one namespace.
+    on(READ, &[""], &["namespaces"]),
+    on(READ, &["", "events.k8s.io"], &["events"]),
+    on(READ, &["discovery.k8s.io"], &["endpointslices"]),
+    on(
+        READ,
+        &["apps"],
+        &[
+            "controllerrevisions",
+            "daemonsets",
+            "daemonsets/status",
+            "deployments",
+            "deployments/scale",
+            "deployments/status",
+            "replicasets",
+            "replicasets/scale",
+            "replicasets/status",
+            "statefulsets",
+            "statefulsets/scale",
+            "statefulsets/status",
+        ],
+    ),
+    on(READ, &["autoscaling"], &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
+    on(READ, &["batch"], &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
+    on(READ, &["policy"], &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
+    on(READ, &["networking.k8s.io"], &["ingresses", "ingresses/status", "networkpolicies"]),
+];
