@@ -50,5 +50,5 @@ pub mod settled;
 pub mod verbs;
 pub mod write;
 
-pub use authentication::{Authenticator, Identity};
-pub use server::Server;
+pub use authentication::{Identity, Users};
+pub use server::{Server, Setup};

@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use setpoint_api::crds;
 use setpoint_api::protection::PROTECTED;
 
+use crate::authentication::Caller;
 use crate::failure::Result;
 use crate::query::Query;
 use crate::registry::{DEFINITIONS, Lookup};
@@ -44,6 +45,7 @@ fn application(server: &Shared, name: &str, definition: &CustomResourceDefinitio
     let (group, resource) = DEFINITIONS;
     let resource = server.registry().built_in(group, "v1", resource);
     Call {
+        caller: Caller::server(),
         verb: Verb::Patch,
         path: ResourcePath {
             group: group.to_owned(),

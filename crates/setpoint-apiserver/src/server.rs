@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_store::Store;
 
-use crate::authentication::{Authenticator, Identity};
+use crate::authentication::{self, Caller, Users};
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::metrics::Metrics;
@@ -60,13 +60,20 @@ pub struct Shared {
     pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
-    authenticator: Authenticator,
+    pub users: Users,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
 }
 
+/// What a server is told when it starts.
+#[derive(Debug)]
+pub struct Setup {
+    pub users: Users,
+}
+
 /// A request to a resource, on its way through the server.
 pub struct Call {
+    pub caller: Caller,
     pub resource: Arc<Resource>,
     pub verb: Verb,
     pub path: ResourcePath,
@@ -112,7 +119,7 @@ impl Call {
 impl Server {
     /// Opens the API over a store: makes the namespaces every cluster has, installs our own kinds and starts what works in the background.
     /// Must be called on a tokio runtime.
-    pub async fn open(store: Arc<dyn Store>, authenticator: Authenticator) -> Result<Server> {
+    pub async fn open(store: Arc<dyn Store>, setup: Setup) -> Result<Server> {
         let (namespaces, emptier) = Namespaces::new();
         let (definitions, cleaner) = Definitions::new();
         let schemas = Schemas::built_in();
@@ -126,7 +133,7 @@ impl Server {
             definitions,
             settled: Settled::default(),
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
-            authenticator,
+            users: setup.users,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
             store,
@@ -178,14 +185,17 @@ impl Server {
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
         let target = request::target(parts.uri.path());
-        if !matches!(target, Ok(Target::Health { .. })) && parts.extensions.get::<Identity>().is_none() {
-            self.0.authenticator.authenticate(&parts.headers)?;
+        let query = Query::parse(parts.uri.query());
+        // Whether all is well is told to everybody, and whatever else is going on.
+        if let Ok(Target::Health { .. }) = target {
+            about.body_read = read(body, PLAIN_BODY_LIMIT).await.is_ok();
+            return self.0.answer_plain(target?, parts, &query).await;
         }
+        let caller = authentication::authenticate(&self.0, parts).await?;
         // Before anything is refused, so that the next request on the connection begins where this one ends.
         let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
         let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
         about.body_read = true;
-        let query = Query::parse(parts.uri.query());
         let path = match target? {
             Target::Resource(path) => path,
             target => return self.0.answer_plain(target, parts, &query).await,
@@ -203,7 +213,7 @@ impl Server {
         about.deprecation = resource.behaviour.deprecation().map(str::to_owned);
         let _in_flight = self.0.metrics.in_flight(verb);
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
-        let call = Call { resource, verb, path, query, headers, body, now };
+        let call = Call { caller, resource, verb, path, query, headers, body, now };
         match verb {
             Verb::Watch => verbs::watch(&self.0, call).await,
             Verb::Get | Verb::List => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use rand::RngCore as _;
-use setpoint_apiserver::{Authenticator, Identity, Server, listener};
+use setpoint_apiserver::{Identity, Server, Setup, Users, listener};
 use setpoint_store::{EmbeddedStore, MemoryStore, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -74,8 +74,8 @@ impl Up {
             StoreKind::Memory => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
             StoreKind::Embedded => Arc::new(open_embedded(data.file("store")).await?),
         };
-        let admin = Identity { user: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
-        let server = Server::open(store.clone(), Authenticator::new([(token.clone(), admin)]))
+        let users = Users::new([(token.clone(), Identity::new("admin", ["system:masters"]))]);
+        let server = Server::open(store.clone(), Setup { users })
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
         let url = format!("https://{}", reachable(address));

@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_is_missing() {
-        let jane = Identity { user: "jane".into(), groups: vec!["team".into(), "system:authenticated".into()] };
+        let jane = Identity::new("jane", ["team", "system:authenticated"]);
         let owned = rules(&json!([resource(&["get"], &[""], &["pods"], &[])]));
         let wanted = rules(&json!([
             resource(&["get", "list", "watch"], &[""], &["secrets", "pods"], &[]),
@@ -252,7 +252,7 @@ mod tests {
                        {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\" \"watch\"]}\n\
                        {NonResourceURLs:[\"/metrics\"], Verbs:[\"get\"]}";
         assert_eq!(refused, Err(message.to_owned()));
-        let master = Identity { user: "root".into(), groups: vec![MASTERS.into()] };
+        let master = Identity::new("root", [MASTERS]);
         assert_eq!(check(&master, &[], &wanted.iter().collect::<Vec<_>>()), Ok(()));
     }
 

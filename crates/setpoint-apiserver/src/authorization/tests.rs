@@ -6,7 +6,7 @@ use super::{Attributes, Change, Decision, Kind, Policy, Rule, Target, default_ro
 use crate::authentication::Identity;
 
 pub(super) fn who(user: &str, groups: &[&str]) -> Identity {
-    Identity { user: user.to_owned(), groups: groups.iter().map(ToString::to_string).collect() }
+    Identity::new(user, groups.iter().copied())
 }
 
 pub(super) fn resource<'a>(group: &'a str, resource: &'a str, name: &'a str, namespace: &'a str) -> Target<'a> {

@@ -15,6 +15,7 @@ use super::parked::Unserved;
 use super::place::{self, Kinds, Place};
 use super::search::{self, Kind, Search};
 use super::verdict::{self, Owner, Verdict};
+use crate::authentication::Caller;
 use crate::failure::{Failure, Result};
 use crate::object::Stored;
 use crate::query::{DeleteOptions, Propagation, Query};
@@ -186,6 +187,7 @@ pub(super) async fn send(
         ..ResourcePath::default()
     };
     let call = Call {
+        caller: Caller::server(),
         resource,
         verb,
         path,

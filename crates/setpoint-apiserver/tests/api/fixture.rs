@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Authenticator, Identity, Server};
+use setpoint_apiserver::{Identity, Server, Setup, Users};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 
@@ -53,8 +53,8 @@ impl Api {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
-        let tokens = Authenticator::new([(TOKEN.to_owned(), identity())]);
-        let server = Server::open(store.clone(), tokens).await.expect("a server opens over a store in memory");
+        let users = Users::new([(TOKEN.to_owned(), identity())]);
+        let server = Server::open(store.clone(), Setup { users }).await.expect("a server opens over a store in memory");
         Api { server, store }
     }
 
@@ -129,7 +129,7 @@ impl Api {
 }
 
 pub(crate) fn identity() -> Identity {
-    Identity { user: "tester".into(), groups: vec!["system:masters".into()] }
+    Identity::new("tester", ["system:masters"])
 }
 
 /// The result of something that must not take for ever.
