@@ -15,11 +15,12 @@ use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use setpoint_store::Store;
 
 use crate::authentication::{self, Caller, Users};
+use crate::authorization::Policy;
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::metrics::Metrics;
@@ -61,6 +62,8 @@ pub struct Shared {
     /// What the `scale` subresources take and give.
     pub scale: Resource,
     pub users: Users,
+    /// Who may do what, as roles and bindings are now.
+    pub policy: RwLock<Policy>,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -134,6 +137,7 @@ impl Server {
             settled: Settled::default(),
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             users: setup.users,
+            policy: RwLock::default(),
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
             store,
