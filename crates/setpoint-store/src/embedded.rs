@@ -151,3 +151,180 @@ impl Engine for Fjall {
         transaction.commit().map_err(|error| error.to_string())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::key_file::KeyFile;
+    use crate::store::{At, Commit, Expected, Store};
+
+    struct Subject {
+        folder: tempfile::TempDir,
+    }
+
+    impl Subject {
+        fn sealing(&self) -> Sealing {
+            let key_file = KeyFile::at(self.folder.path().join("secrets.key"));
+            Sealing { directories: vec!["/secrets/".to_owned()], key_file }
+        }
+
+        fn store(&self) -> PathBuf {
+            self.folder.path().join("store")
+        }
+
+        fn open(&self) -> Result<EmbeddedStore, OpenError> {
+            EmbeddedStore::open_sealed(self.store(), Options::default(), self.sealing())
+        }
+
+        fn tables(&self) -> Tables {
+            Tables::open(&self.store().join("engine")).unwrap()
+        }
+
+        /// A store in which `/secrets/a` was written twice and everything else once.
+        async fn filled() -> Self {
+            let subject = Self { folder: tempfile::tempdir().unwrap() };
+            let store = subject.open().unwrap();
+            for (key, value, expected) in [
+                ("/secrets/a", "first", Expected::Absent),
+                ("/secrets/a", "second", Expected::Revision(1)),
+                ("/secrets/b", "other", Expected::Absent),
+                ("/plain/c", "plain", Expected::Absent),
+            ] {
+                let value = Some(Bytes::from_static(value.as_bytes()));
+                store.commit(Commit { key: key.into(), value, expected }).await.unwrap();
+            }
+            subject
+        }
+    }
+
+    /// A change that somebody makes to the engine's records.
+    type Tampering = fn(&Tables);
+
+    fn object(tables: &Tables, key: &str) -> Vec<u8> {
+        tables.objects.get(key).unwrap().unwrap().to_vec()
+    }
+
+    #[tokio::test]
+    async fn what_was_not_sealed_there_is_refused_by_name() {
+        const FOREIGN: &str = "is not what was sealed there with key";
+        let rows: &[(&str, Tampering, &str, &str)] = &[
+            (
+                "another object's value",
+                |tables| tables.objects.insert("/secrets/a", object(tables, "/secrets/b")).unwrap(),
+                "/secrets/a at revision 3",
+                FOREIGN,
+            ),
+            (
+                "another object's value under its own revision",
+                |tables| {
+                    let record = [&object(tables, "/secrets/a")[..8], &object(tables, "/secrets/b")[8..]].concat();
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "its own value of before",
+                |tables| {
+                    let replaced = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap();
+                    let before = &replaced[8 + 8 + 4 + "/secrets/a".len()..];
+                    let record = [&object(tables, "/secrets/a")[..8], before].concat();
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "a flipped bit",
+                |tables| {
+                    let mut record = object(tables, "/secrets/a");
+                    *record.last_mut().unwrap() ^= 1;
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "a flipped bit in history",
+                |tables| {
+                    let mut record = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap().to_vec();
+                    *record.last_mut().unwrap() ^= 1;
+                    tables.history.insert(2u64.to_be_bytes(), record).unwrap();
+                },
+                "/secrets/a at revision 1",
+                FOREIGN,
+            ),
+            (
+                "a plain value that is said to be sealed",
+                |tables| {
+                    let mut record = object(tables, "/plain/c");
+                    record[0] |= 0x80;
+                    tables.objects.insert("/plain/c", record).unwrap();
+                },
+                "/plain/c at revision 4",
+                "is cut short",
+            ),
+            (
+                "less than the name of a key",
+                |tables| tables.objects.insert("/secrets/a", &object(tables, "/secrets/a")[..15]).unwrap(),
+                "/secrets/a at revision 2",
+                "is cut short",
+            ),
+            (
+                "a key that nobody has",
+                |tables| {
+                    let mut record = object(tables, "/secrets/a");
+                    record[8..16].copy_from_slice(&[0xab; 8]);
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a is sealed with key abababababababab",
+                "does not hold; restore the key file",
+            ),
+        ];
+        for (name, tamper, place, fault) in rows {
+            let subject = Subject::filled().await;
+            tamper(&subject.tables());
+            let error = subject.open().expect_err(name).to_string();
+            assert!(error.contains(place) && error.contains(fault) && error.contains("restore"), "{name}: {error}");
+            assert!(!error.contains("second") && !error.contains("other"), "{name}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_value_that_looks_sealed_is_a_value_like_any_other() {
+        let subject = Subject::filled().await;
+        let sealed = Bytes::from(object(&subject.tables(), "/secrets/a").split_off(8));
+        let store = subject.open().unwrap();
+        for key in ["/plain/x", "/secrets/x"] {
+            let commit = Commit { key: key.into(), value: Some(sealed.clone()), expected: Expected::Absent };
+            store.commit(commit).await.unwrap();
+        }
+        drop(store);
+        let store = subject.open().unwrap();
+        for key in ["/plain/x", "/secrets/x"] {
+            assert_eq!(store.get(key, At::Now).await.unwrap().value.unwrap().value, sealed, "{key}");
+        }
+    }
+
+    /// Each value is sealed when it is written and when it is replaced, or when it was found in plain.
+    #[tokio::test]
+    async fn only_what_is_to_be_sealed_is_sealed() {
+        let subject = Subject::filled().await;
+        let plain = record::encode_object(&record::Kept { written: 3, sealed: false, bytes: b"other"[..].into() });
+        subject.tables().objects.insert("/secrets/b", plain).unwrap();
+        let store = subject.open().unwrap();
+        assert_eq!(store.get("/secrets/b", At::Now).await.unwrap().value.unwrap().value, "other");
+        drop(store);
+        let tables = subject.tables();
+        for (key, sealed) in [("/secrets/a", true), ("/secrets/b", true), ("/plain/c", false)] {
+            assert_eq!(record::decode_object(&object(&tables, key)).unwrap().sealed, sealed, "{key}");
+        }
+        let replaced = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap();
+        assert!(record::decode_replaced(&replaced).unwrap().previous.unwrap().sealed);
+    }
+}

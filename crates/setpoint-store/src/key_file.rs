@@ -26,7 +26,7 @@ const HEADING: &str =
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    #[error("there is no key file {0}; `setpoint up` makes it at its first start")]
+    #[error("there is no key file {0}; it is made when the server is first started")]
     Missing(PathBuf),
     #[error(
         "the key file {path} may be used by others than its owner (mode {mode:03o}); run `chmod 600 {path}`, and rotate \
