@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-/// Writes a file that only its owner may read. A reader sees the old content or the new.
+/// Writes a file that only its owner may read, and whose owner stays the same. A reader sees the old content or the new.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
@@ -13,6 +13,11 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     // One that was left behind may be open to more than its owner.
     absent(fs::remove_file(&aside))?;
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&aside)?;
+    if let Ok(replaced) = fs::metadata(path)
+        && replaced.uid() != file.metadata()?.uid()
+    {
+        fchown(&file, Some(replaced.uid()), Some(replaced.gid()))?;
+    }
     file.write_all(content)?;
     file.sync_all()?;
     rename(&aside, path)

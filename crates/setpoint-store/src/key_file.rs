@@ -2,6 +2,9 @@
 //!
 //! The newest key seals, all of them open. A rotation adds a key; when the store is opened next, it seals everything
 //! with the newest and then drops the others. So a rotation can be cut short anywhere, and needs nobody to be stopped.
+//!
+//! Lines that begin with `sealed` name the directories in which nothing is in plain any more. That is said here and not
+//! in the store, where whoever can write a plain value could say otherwise.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
@@ -48,26 +51,30 @@ pub enum KeyFileError {
     Random(#[from] NoRandomness),
 }
 
-/// The keys that open, of which the first seals.
+/// Begins the line of a directory in which everything is sealed.
+const SEALED: &str = "sealed ";
+
+/// What a key file says.
 #[derive(Debug, Default)]
-pub(crate) struct Keys(Vec<Key>);
+pub(crate) struct Keys {
+    /// The keys that open, of which the first seals.
+    keys: Vec<Key>,
+    /// The directories in which everything is sealed.
+    pub sealed: Vec<String>,
+}
 
 impl Keys {
     /// A single new key.
     pub(crate) fn generate() -> Result<Self, NoRandomness> {
-        Ok(Self(vec![Key::generate()?]))
+        Ok(Self { keys: vec![Key::generate()?], sealed: Vec::new() })
     }
 
     pub(crate) fn newest(&self) -> Option<&Key> {
-        self.0.first()
+        self.keys.first()
     }
 
     pub(crate) fn find(&self, id: KeyId) -> Option<&Key> {
-        self.0.iter().find(|key| key.id == id)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.keys.iter().find(|key| key.id == id)
     }
 }
 
@@ -88,13 +95,13 @@ impl KeyFile {
     pub fn rotate(&self) -> Result<KeyId, KeyFileError> {
         let _lock = self.lock()?;
         let mut keys = self.read()?.ok_or_else(|| KeyFileError::Missing(self.0.clone()))?;
-        if keys.len() >= MOST_KEYS {
+        if keys.keys.len() >= MOST_KEYS {
             return Err(KeyFileError::Full(self.0.clone()));
         }
         let key = Key::generate()?;
         let id = key.id;
-        keys.0.insert(0, key);
-        self.write(&keys.0)?;
+        keys.keys.insert(0, key);
+        self.write(&keys)?;
         Ok(id)
     }
 
@@ -121,17 +128,23 @@ impl KeyFile {
     /// Writes keys to a file that is not there yet.
     pub(crate) fn create(&self, keys: &Keys) -> Result<(), KeyFileError> {
         let _lock = self.lock()?;
-        self.write(&keys.0)
+        self.write(keys)
     }
 
-    /// Drops the keys that are older than one that is in use; newer ones may have come meanwhile.
-    pub(crate) fn drop_older(&self, than: KeyId) -> Result<(), KeyFileError> {
+    /// Says that everything in some directories, and nothing else, is sealed with a key. Older keys are dropped; newer
+    /// ones may have come meanwhile.
+    pub(crate) fn settle(&self, newest: KeyId, directories: &[String]) -> Result<(), KeyFileError> {
         let _lock = self.lock()?;
-        let Some(keys) = self.read()? else { return Ok(()) };
-        match keys.0.iter().position(|key| key.id == than) {
-            Some(index) if index + 1 < keys.len() => self.write(&keys.0[..=index]),
-            _ => Ok(()),
+        let Some(mut keys) = self.read()? else { return Ok(()) };
+        let Some(index) = keys.keys.iter().position(|key| key.id == newest) else { return Ok(()) };
+        let old = keys.keys.split_off(index + 1);
+        if old.is_empty() && keys.sealed == directories {
+            return Ok(());
         }
+        keys.sealed = directories.to_vec();
+        self.write(&keys)?;
+        tracing::info!(key = %newest, dropped = old.len(), "everything that is to be sealed is under the newest key");
+        Ok(())
     }
 
     /// Keeps others from changing the file until it is dropped; readers need no lock.
@@ -148,27 +161,33 @@ impl KeyFile {
     }
 
     fn parse(&self, text: &str) -> Result<Keys, KeyFileError> {
-        let mut keys = Vec::new();
+        let mut found = Keys::default();
         for (number, line) in text.lines().enumerate() {
             if line.starts_with('#') || line.trim().is_empty() {
                 continue;
             }
+            if let Some(directory) = line.strip_prefix(SEALED) {
+                found.sealed.push(directory.to_owned());
+                continue;
+            }
             let damaged = || KeyFileError::Damaged { path: self.0.clone(), line: number + 1 };
-            keys.push(parse_line(line).ok_or_else(damaged)?);
+            found.keys.push(parse_line(line).ok_or_else(damaged)?);
         }
-        match keys.len() {
+        match found.keys.len() {
             0 => Err(KeyFileError::Empty(self.0.clone())),
-            1..=MOST_KEYS => Ok(Keys(keys)),
+            1..=MOST_KEYS => Ok(found),
             _ => Err(KeyFileError::Large(self.0.clone())),
         }
     }
 
-    fn write(&self, keys: &[Key]) -> Result<(), KeyFileError> {
+    fn write(&self, content: &Keys) -> Result<(), KeyFileError> {
         let mut text = Zeroizing::new(String::with_capacity(MOST_BYTES as usize));
         text.push_str(HEADING);
-        for key in keys {
-            text.push_str(&key.id.to_string());
-            text.push(' ');
+        for directory in &content.sealed {
+            text.extend([SEALED, directory, "\n"]);
+        }
+        for key in &content.keys {
+            text.extend([&*key.id.to_string(), " "]);
             STANDARD.encode_string(key.reveal(), &mut text);
             text.push('\n');
         }
@@ -201,7 +220,7 @@ mod tests {
     }
 
     fn ids(keys: &Keys) -> Vec<KeyId> {
-        keys.0.iter().map(|key| key.id).collect()
+        keys.keys.iter().map(|key| key.id).collect()
     }
 
     #[test]
@@ -215,10 +234,17 @@ mod tests {
         let second = file.rotate().unwrap();
         let third = file.rotate().unwrap();
         assert_eq!(ids(&file.read().unwrap().unwrap()), [third, second, first]);
-        file.drop_older(second).unwrap();
-        assert_eq!(ids(&file.read().unwrap().unwrap()), [third, second], "a key that came meanwhile stays");
-        file.drop_older(first).unwrap();
-        assert_eq!(ids(&file.read().unwrap().unwrap()), [third, second], "a key that is gone drops nothing");
+        let directories = ["/secrets/".to_owned()];
+        file.settle(second, &directories).unwrap();
+        let settled = file.read().unwrap().unwrap();
+        assert_eq!(ids(&settled), [third, second], "a key that came meanwhile stays");
+        assert_eq!(settled.sealed, directories);
+        file.settle(first, &[]).unwrap();
+        let settled = file.read().unwrap().unwrap();
+        assert_eq!((ids(&settled), &settled.sealed[..]), (vec![third, second], &directories[..]), "that key is gone");
+        let fourth = file.rotate().unwrap();
+        let rotated = file.read().unwrap().unwrap();
+        assert_eq!((ids(&rotated), &rotated.sealed[..]), (vec![fourth, third, second], &directories[..]));
     }
 
     #[test]
@@ -229,7 +255,7 @@ mod tests {
             file.rotate().unwrap();
         }
         assert!(matches!(file.rotate(), Err(KeyFileError::Full(_))));
-        assert_eq!(file.read().unwrap().unwrap().len(), MOST_KEYS);
+        assert_eq!(file.read().unwrap().unwrap().keys.len(), MOST_KEYS);
     }
 
     #[test]

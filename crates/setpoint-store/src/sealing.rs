@@ -34,6 +34,11 @@ pub enum SealError {
          data folder"
     )]
     Foreign { key: String, revision: Revision, id: KeyId },
+    #[error(
+        "the value of {key} at revision {revision} is in plain, and all of {directory} was sealed; restore a backup of \
+         the data folder, or, if this is one from before, remove the line `sealed {directory}` from {file}"
+    )]
+    Plain { key: String, revision: Revision, directory: String, file: String },
     #[error("the sealed value of {key} at revision {revision} is cut short; restore a backup of the data folder")]
     Short { key: String, revision: Revision },
 }
@@ -66,13 +71,12 @@ impl Sealer {
         Ok(())
     }
 
-    /// Drops all keys but the newest from the file. Comes when nothing on disk needs them any more.
-    pub(crate) fn drop_old_keys(&self) -> Result<(), KeyFileError> {
-        if let (Some(sealing), Some(newest), 2..) = (&self.sealing, self.keys.newest(), self.keys.len()) {
-            sealing.key_file.drop_older(newest.id)?;
-            tracing::info!(key = %newest.id, "every sealed value is under the newest key; the old keys are gone");
+    /// Has the key file say that nothing is in plain or under an old key any more. Comes when that is so, for good.
+    pub(crate) fn settle(&self) -> Result<(), KeyFileError> {
+        match (&self.sealing, self.keys.newest()) {
+            (Some(sealing), Some(newest)) => sealing.key_file.settle(newest.id, &sealing.directories),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A value as it goes to disk.
@@ -86,10 +90,13 @@ impl Sealer {
 
     /// The value that lies on disk.
     pub(crate) fn open(&self, key: &str, kept: &Kept<'_>) -> Result<Bytes, SealError> {
-        if !kept.sealed {
-            return Ok(Bytes::copy_from_slice(&kept.bytes));
-        }
         let revision = kept.written;
+        if !kept.sealed {
+            return match self.keys.sealed.iter().find(|directory| scope::covers(directory, key)) {
+                Some(directory) => Err(self.plain(key, revision, directory)),
+                None => Ok(Bytes::copy_from_slice(&kept.bytes)),
+            };
+        }
         let id = KeyId::of(&kept.bytes).ok_or_else(|| SealError::Short { key: key.into(), revision })?;
         let opener = self.keys.find(id).ok_or_else(|| self.unknown(key, id))?;
         let foreign = || SealError::Foreign { key: key.into(), revision, id };
@@ -109,12 +116,17 @@ impl Sealer {
         self.keys.newest().filter(|_| covered).map(|newest| newest.id)
     }
 
+    fn plain(&self, key: &str, revision: Revision, directory: &str) -> SealError {
+        let file = self.sealing.as_ref().map(shown).unwrap_or_default();
+        SealError::Plain { key: key.into(), revision, directory: directory.into(), file }
+    }
+
     fn unknown(&self, key: &str, id: KeyId) -> SealError {
         let key = key.to_owned();
         match &self.sealing {
             None => SealError::NoSealing { key, id },
             Some(sealing) => {
-                let file = sealing.key_file.path().display().to_string();
+                let file = shown(sealing);
                 if self.saved {
                     SealError::UnknownKey { key, id, file }
                 } else {
@@ -123,4 +135,8 @@ impl Sealer {
             }
         }
     }
+}
+
+fn shown(sealing: &Sealing) -> String {
+    sealing.key_file.path().display().to_string()
 }

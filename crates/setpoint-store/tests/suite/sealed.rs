@@ -77,7 +77,7 @@ fn holds(folder: &Path, text: &[u8]) -> bool {
 /// The ids of the keys in a folder's key file, newest first.
 fn ids(folder: &TempDir) -> Vec<String> {
     let text = fs::read_to_string(folder.path().join("secrets.key")).unwrap();
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("sealed "));
     lines.map(|line| line.split_once(' ').unwrap().0.to_owned()).collect()
 }
 
@@ -118,6 +118,22 @@ async fn what_is_there_in_plain_is_sealed_at_the_next_start() {
     assert!(holds(&subject.path(), OPEN.as_bytes()));
     assert_eq!(fs::read_to_string(subject.path().join("format")).unwrap(), "2\n", "no older binary reads it");
     check(&subject.store(), newest).await;
+}
+
+/// Once all is sealed, a plain value is not ours, unless the user says that it is.
+#[tokio::test]
+async fn a_copy_from_before_is_refused_until_it_is_wanted() {
+    let subject = Sealed::new(SECRETS);
+    let newest = fill(&subject.plain_store()).await;
+    let before = copy_of(&subject.path());
+    drop(subject.store());
+    fs::remove_dir_all(subject.path()).unwrap();
+    copy(before.path(), &subject.path());
+    let error = subject.try_store().unwrap_err().to_string();
+    assert!(error.contains(&format!("remove the line `sealed {SECRETS}` from")), "{error}");
+    forget_what_is_sealed(subject.key_file().path());
+    check(&subject.store(), newest).await;
+    assert!(!holds(subject.folder.path(), SECRET.as_bytes()));
 }
 
 #[tokio::test]
@@ -188,21 +204,25 @@ async fn sealing_anew_can_be_cut_short_anywhere() {
         let before = copy_of(subject.folder.path());
         drop(subject.store());
         let after = copy_of(subject.folder.path());
+        let keys = before.path().join("secrets.key");
+        if !rotated {
+            // The file is made before the first value is sealed, and says so after the last.
+            fs::copy(subject.key_file().path(), &keys).unwrap();
+            forget_what_is_sealed(&keys);
+        }
         let half = copy_of(&after.path().join("store/engine"));
         let journal =
             files(half.path()).into_iter().find(|file| file.extension().is_some_and(|ending| ending == "jnl"));
         fs::write(journal.unwrap(), "half").unwrap();
 
-        let rows: [(&str, &TempDir, &[(&str, &Path)]); 5] = [
-            ("before anything", &before, &[("engine", &before.path().join("store/engine"))]),
+        let rows: [(&str, &[(&str, &Path)]); 5] = [
+            ("before anything", &[("engine", &before.path().join("store/engine"))]),
             (
                 "while the new engine is written",
-                &before,
                 &[("engine", &before.path().join("store/engine")), ("engine.new", half.path())],
             ),
             (
                 "when the old engine has gone aside",
-                &before,
                 &[
                     ("engine.old", &before.path().join("store/engine")),
                     ("engine.new", &after.path().join("store/engine")),
@@ -210,16 +230,11 @@ async fn sealing_anew_can_be_cut_short_anywhere() {
             ),
             (
                 "when the new engine is in its place",
-                &before,
                 &[("engine", &after.path().join("store/engine")), ("engine.old", &before.path().join("store/engine"))],
             ),
-            (
-                "when the old one has gone, before its keys have",
-                &before,
-                &[("engine", &after.path().join("store/engine"))],
-            ),
+            ("when the old one has gone, before its keys have", &[("engine", &after.path().join("store/engine"))]),
         ];
-        for (moment, keys, engines) in rows {
+        for (moment, engines) in rows {
             let name = format!("{what}, {moment}");
             let cut = Sealed::new(SECRETS);
             fs::create_dir(cut.path()).unwrap();
@@ -227,10 +242,7 @@ async fn sealing_anew_can_be_cut_short_anywhere() {
             for (engine, from) in engines {
                 copy(from, &cut.path().join(engine));
             }
-            // The key file is made before the first value is sealed.
-            let keys =
-                [keys, &after].map(|folder| folder.path().join("secrets.key")).into_iter().find(|file| file.exists());
-            fs::copy(keys.unwrap(), cut.key_file().path()).unwrap();
+            fs::copy(&keys, cut.key_file().path()).unwrap();
             check(&cut.store(), newest).await;
             assert!(!holds(cut.folder.path(), SECRET.as_bytes()), "{name}");
             assert_eq!(ids(&cut.folder), ids(&after), "{name}: only the newest key is left");
@@ -240,6 +252,13 @@ async fn sealing_anew_can_be_cut_short_anywhere() {
             check(&cut.store(), newest).await;
         }
     }
+}
+
+/// Makes a key file what it was before the values were sealed.
+fn forget_what_is_sealed(key_file: &Path) {
+    let text = fs::read_to_string(key_file).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with("sealed ")).map(|line| format!("{line}\n"));
+    fs::write(key_file, lines.collect::<String>()).unwrap();
 }
 
 fn copy_of(folder: &Path) -> TempDir {
