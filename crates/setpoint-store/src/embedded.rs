@@ -1,33 +1,23 @@
 //! A store in a folder of this machine, on the fjall engine.
-//!
-//! The engine is written to and never read after the start, so its caches are as small as it allows. The folder holds
-//! `format`, the version of what is in it, and `engine`, which appears under that name only when it is complete.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-use fjall::config::{BlockSizePolicy, FilterPolicy};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::PersistMode;
 
 use crate::engine::{Batch, Engine};
-use crate::history::History;
+use crate::folder::{FORMAT, Folder};
 use crate::journal;
+use crate::key::NoRandomness;
+use crate::key_file::KeyFileError;
+use crate::loading::{Loaded, load};
 use crate::options::Options;
-use crate::record;
+use crate::record::{self, Replaced};
 use crate::resident::Resident;
+use crate::sealing::{SealError, Sealer, Sealing};
 use crate::state::State;
-use crate::store::Revision;
-
-/// The newest version of the data folder that this code reads, and the one it writes.
-const FORMAT: u32 = 1;
-
-/// No store counts so far; a larger revision is damage, and counting on from it could overflow.
-const LARGEST_REVISION: Revision = u64::MAX >> 1;
+use crate::tables::Tables;
 
 /// A durable store in a folder. Reads come from memory, which holds all values.
 pub type EmbeddedStore = Resident<Fjall>;
@@ -45,6 +35,12 @@ pub enum OpenError {
     Folder(#[from] io::Error),
     #[error("the storage engine cannot open its files")]
     Engine(#[from] fjall::Error),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    #[error(transparent)]
+    Random(#[from] NoRandomness),
 }
 
 impl EmbeddedStore {
@@ -52,55 +48,72 @@ impl EmbeddedStore {
     ///
     /// One process at a time: the caller holds a lock on the folder for as long as the store lives.
     pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        let folder = folder.as_ref();
+        Self::open_with(folder.as_ref(), options, Sealer::default())
+    }
+
+    /// Opens a store that seals some of its values on disk.
+    ///
+    /// Values that are there in plain or under an old key are sealed with the newest before it returns, and the old
+    /// keys are dropped: that takes as long as writing the whole store, and as much room.
+    pub fn open_sealed(folder: impl AsRef<Path>, options: Options, sealing: Sealing) -> Result<Self, OpenError> {
+        Self::open_with(folder.as_ref(), options, Sealer::new(sealing)?)
+    }
+
+    fn open_with(folder: &Path, options: Options, mut sealer: Sealer) -> Result<Self, OpenError> {
         let started = Instant::now();
-        prepare(folder)?;
-        let engine = journal::open(&folder.join("engine"), Fjall::open)?;
-        let state = engine.load()?;
-        let (revision, keys) = (state.revision(), state.len());
-        let oldest = state.history.oldest();
+        let folder = Folder::prepare(folder, |aside| Ok(Tables::open(aside).map(drop)?))?;
+        let mut tables = journal::open(&folder.engine(), Tables::open)?;
+        let Loaded { mut state, stale } = load(&tables, &sealer)?;
+        sealer.save_keys()?;
+        if stale > 0 {
+            tracing::info!(values = stale, "sealing what is plain or under an old key");
+            drop(tables);
+            folder.replace_engine(|aside| write(&Tables::open(aside)?, &sealer, state))?;
+            tables = journal::open(&folder.engine(), Tables::open)?;
+            let again = load(&tables, &sealer)?;
+            assert_eq!(again.stale, 0, "what was written just now is under the newest key");
+            state = again.state;
+        }
+        sealer.settle()?;
+        let (revision, oldest, keys) = (state.revision(), state.history.oldest(), state.len());
         tracing::info!(revision, oldest, keys, elapsed = ?started.elapsed(), "store opened");
-        Ok(Self::start(engine, state, options)?)
+        Ok(Self::start(Fjall { tables, sealer }, state, options)?)
     }
 }
 
-/// Checks the folder's format, or makes the folder.
-fn prepare(folder: &Path) -> Result<(), OpenError> {
-    let (format, engine) = (folder.join("format"), folder.join("engine"));
-    match fs::read_to_string(&format) {
-        Ok(text) => match text.trim().parse::<u32>() {
-            Ok(found) if found > FORMAT => return Err(OpenError::Newer { found }),
-            Ok(_) => {}
-            Err(_) => return Err(OpenError::Damaged("the file `format` holds no number".into())),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound && engine.exists() => {
-            return Err(OpenError::Damaged("the file `format` is missing".into()));
+/// How many records of a whole state are written at once.
+const RECORDS: usize = 1024;
+
+/// Writes a whole state to tables that are empty, and returns when it survives a loss of power.
+fn write(tables: &Tables, sealer: &Sealer, state: State) -> Result<(), OpenError> {
+    let mut batch = tables.database.batch();
+    for (key, (value, written)) in state.iter() {
+        let kept = sealer.keep(key, value, *written)?;
+        batch.insert(&tables.objects, key.as_bytes(), record::encode_object(&kept));
+        if batch.len() == RECORDS {
+            std::mem::replace(&mut batch, tables.database.batch()).commit()?;
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(folder)?,
-        Err(error) => return Err(error.into()),
     }
-    if engine.exists() {
-        return Ok(());
+    let history = &state.history;
+    batch.insert(&tables.history, record::HORIZON, history.oldest().to_be_bytes());
+    for revision in history.oldest() + 1..=history.newest() {
+        let key = history.key(revision);
+        let previous = history.ended_by(key, revision);
+        let previous = previous.map(|version| sealer.keep(key, &version.value, version.written)).transpose()?;
+        let replaced = Replaced { time_s: history.time_s(revision), key, previous };
+        batch.insert(&tables.history, revision.to_be_bytes(), record::encode_replaced(&replaced));
+        if batch.len() >= RECORDS {
+            std::mem::replace(&mut batch, tables.database.batch()).commit()?;
+        }
     }
-    // The engine cannot finish its own half-made files, should the process end in between; so make them aside.
-    let aside = folder.join("engine.new");
-    match fs::remove_dir_all(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => drop(Fjall::open(&aside)?),
-    }
-    let mut file = File::create(&format)?;
-    writeln!(file, "{FORMAT}")?;
-    file.sync_all()?;
-    fs::rename(&aside, &engine)?;
-    File::open(folder)?.sync_all()?;
-    Ok(())
+    batch.commit()?;
+    Ok(tables.database.persist(PersistMode::SyncAll)?)
 }
 
 /// The engine of the embedded store.
 pub struct Fjall {
-    database: Database,
-    objects: Keyspace,
-    history: Keyspace,
+    tables: Tables,
+    sealer: Sealer,
 }
 
 impl std::fmt::Debug for Fjall {
@@ -109,94 +122,30 @@ impl std::fmt::Debug for Fjall {
     }
 }
 
-impl Fjall {
-    fn open(folder: &Path) -> Result<Self, fjall::Error> {
-        let database = Database::builder(folder)
-            .cache_size(1 << 20)
-            .max_cached_files(Some(32))
-            .max_journaling_size(64 << 20)
-            .manual_journal_persist(true)
-            // One writes tables while the other merges them.
-            .worker_threads(2)
-            .open()?;
-        // Written once and read in order at the start: large blocks, nothing to find single keys with.
-        let table = || {
-            KeyspaceCreateOptions::default()
-                .max_memtable_size(8 << 20)
-                .data_block_size_policy(BlockSizePolicy::all(32 << 10))
-                .filter_policy(FilterPolicy::disabled())
-                .manual_journal_persist(true)
-        };
-        let objects = database.keyspace("objects", table)?;
-        let history = database.keyspace("history", table)?;
-        Ok(Self { database, objects, history })
-    }
-
-    fn load(&self) -> Result<State, OpenError> {
-        let current = self.load_objects()?;
-        let history = self.load_history(&current)?;
-        if let Some((key, (_, written))) = current.iter().find(|(_, (_, written))| *written > history.newest()) {
-            return Err(OpenError::Damaged(format!("{key} has revision {written}, which history does not know")));
-        }
-        Ok(State::restored(current, history))
-    }
-
-    fn load_objects(&self) -> Result<BTreeMap<Arc<str>, (Bytes, Revision)>, OpenError> {
-        let objects = self.objects.iter().map(|object| {
-            let (key, value) = object.into_inner()?;
-            let key = std::str::from_utf8(&key).map_err(|_| OpenError::Damaged("a key is not text".into()))?;
-            let value = record::decode_object(&value)
-                .ok_or_else(|| OpenError::Damaged(format!("the record of {key} cannot be read")))?;
-            Ok((Arc::from(key), value))
-        });
-        objects.collect()
-    }
-
-    fn load_history(&self, current: &BTreeMap<Arc<str>, (Bytes, Revision)>) -> Result<History, OpenError> {
-        let damaged = |key: &[u8]| OpenError::Damaged(format!("the history record {key:02x?} cannot be read"));
-        let mut history = History::default();
-        for record in self.history.iter() {
-            let (key, value) = record.into_inner()?;
-            if *key == record::HORIZON {
-                let oldest = record::decode_revision(&value).filter(|oldest| *oldest <= LARGEST_REVISION);
-                history = History::after(oldest.ok_or_else(|| damaged(&key))?);
-                continue;
-            }
-            let replaced = record::decode_replaced(&value).ok_or_else(|| damaged(&key))?;
-            if record::decode_revision(&key) != Some(history.newest() + 1) {
-                return Err(OpenError::Damaged(format!("history breaks off after revision {}", history.newest())));
-            }
-            if replaced.previous.as_ref().is_some_and(|(_, written)| *written > history.newest()) {
-                return Err(damaged(&key));
-            }
-            let known = current.get_key_value(replaced.key).map(|(known, _)| known);
-            let known = known.or_else(|| history.known(replaced.key)).cloned();
-            history.remember(known.unwrap_or_else(|| replaced.key.into()), replaced.time_s, replaced.previous);
-        }
-        Ok(history)
-    }
-}
-
 impl Engine for Fjall {
     fn persist(&mut self, batch: Batch<'_>) -> Result<(), String> {
+        let Tables { database, objects, history } = &self.tables;
         // The journal is preallocated, and what a file's data needs to be found is synced with the data.
-        let mut transaction = self.database.batch().durability(Some(PersistMode::SyncData));
+        let mut transaction = database.batch().durability(Some(PersistMode::SyncData));
         for change in batch.changes {
-            let key = change.key.as_bytes();
+            let keep =
+                |value, written| self.sealer.keep(&change.key, value, written).map_err(|error| error.to_string());
             match &change.value {
                 Some(value) => {
-                    transaction.insert(&self.objects, key, record::encode_object(change.revision, value));
+                    let kept = keep(value, change.revision)?;
+                    transaction.insert(objects, change.key.as_bytes(), record::encode_object(&kept));
                 }
-                None => transaction.remove(&self.objects, key),
+                None => transaction.remove(objects, change.key.as_bytes()),
             }
-            let replaced = record::encode_replaced(change);
-            transaction.insert(&self.history, change.revision.to_be_bytes(), replaced);
+            let previous = change.previous.as_ref().map(|(value, written)| keep(value, *written)).transpose()?;
+            let replaced = Replaced { time_s: change.time_s, key: &change.key, previous };
+            transaction.insert(history, change.revision.to_be_bytes(), record::encode_replaced(&replaced));
         }
         if !batch.forgotten.is_empty() {
             let oldest = batch.forgotten.end - 1;
-            transaction.insert(&self.history, record::HORIZON, oldest.to_be_bytes());
+            transaction.insert(history, record::HORIZON, oldest.to_be_bytes());
             for revision in batch.forgotten {
-                transaction.remove(&self.history, revision.to_be_bytes());
+                transaction.remove(history, revision.to_be_bytes());
             }
         }
         transaction.commit().map_err(|error| error.to_string())
@@ -206,40 +155,186 @@ impl Engine for Fjall {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
+    use std::path::PathBuf;
 
-    /// A record of history that says what the first version of `/a` was.
-    fn replaced(written: Revision) -> Vec<u8> {
-        [&[0; 8][..], &written.to_be_bytes(), &2u32.to_be_bytes(), b"/a", b"old"].concat()
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::key_file::KeyFile;
+    use crate::store::{At, Commit, Expected, Store};
+
+    struct Subject {
+        folder: tempfile::TempDir,
     }
 
-    #[test]
-    fn records_that_cannot_be_are_damage() {
-        const FIRST: [u8; 8] = 1u64.to_be_bytes();
-        const SECOND: [u8; 8] = 2u64.to_be_bytes();
-        let horizon = |revision: Revision| (record::HORIZON.to_vec(), revision.to_be_bytes().to_vec());
-        for (name, objects, history) in [
-            ("a horizon at the end of numbers", vec![], vec![horizon(u64::MAX), (FIRST.to_vec(), replaced(0))]),
-            ("a horizon that leaves no room", vec![], vec![horizon(u64::MAX - 1)]),
-            ("a short horizon", vec![], vec![(record::HORIZON.to_vec(), vec![1])]),
-            ("a gap after the horizon", vec![], vec![horizon(1), (FIRST.to_vec(), replaced(0))]),
-            ("a gap", vec![], vec![(SECOND.to_vec(), replaced(0))]),
-            ("a key that is no revision", vec![], vec![(vec![1], replaced(0))]),
-            ("a short record", vec![], vec![(FIRST.to_vec(), vec![0; 19])]),
-            ("a value from the future", vec![], vec![(FIRST.to_vec(), replaced(1))]),
-            ("a short object", vec![(b"/a".to_vec(), vec![0; 7])], vec![]),
-            ("an object that history does not know", vec![(b"/a".to_vec(), FIRST.to_vec())], vec![]),
-            ("a key that is no text", vec![(vec![0xff], FIRST.to_vec())], vec![]),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            let engine = Fjall::open(folder.path()).unwrap();
-            for (table, records) in [(&engine.objects, objects), (&engine.history, history)] {
-                for (key, value) in records {
-                    table.insert(key, value).unwrap();
-                }
-            }
-            let loaded = engine.load().map(|state| state.revision());
-            assert!(matches!(loaded, Err(OpenError::Damaged(_))), "{name}: {loaded:?}");
+    impl Subject {
+        fn sealing(&self) -> Sealing {
+            let key_file = KeyFile::at(self.folder.path().join("secrets.key"));
+            Sealing { directories: vec!["/secrets/".to_owned()], key_file }
         }
+
+        fn store(&self) -> PathBuf {
+            self.folder.path().join("store")
+        }
+
+        fn open(&self) -> Result<EmbeddedStore, OpenError> {
+            EmbeddedStore::open_sealed(self.store(), Options::default(), self.sealing())
+        }
+
+        fn tables(&self) -> Tables {
+            Tables::open(&self.store().join("engine")).unwrap()
+        }
+
+        /// A store in which `/secrets/a` was written twice and everything else once.
+        async fn filled() -> Self {
+            let subject = Self { folder: tempfile::tempdir().unwrap() };
+            let store = subject.open().unwrap();
+            for (key, value, expected) in [
+                ("/secrets/a", "first", Expected::Absent),
+                ("/secrets/a", "second", Expected::Revision(1)),
+                ("/secrets/b", "other", Expected::Absent),
+                ("/plain/c", "plain", Expected::Absent),
+            ] {
+                let value = Some(Bytes::from_static(value.as_bytes()));
+                store.commit(Commit { key: key.into(), value, expected }).await.unwrap();
+            }
+            subject
+        }
+    }
+
+    /// A change that somebody makes to the engine's records.
+    type Tampering = fn(&Tables);
+
+    fn object(tables: &Tables, key: &str) -> Vec<u8> {
+        tables.objects.get(key).unwrap().unwrap().to_vec()
+    }
+
+    #[tokio::test]
+    async fn what_was_not_sealed_there_is_refused_by_name() {
+        const FOREIGN: &str = "is not what was sealed there with key";
+        let rows: &[(&str, Tampering, &str, &str)] = &[
+            (
+                "another object's value",
+                |tables| tables.objects.insert("/secrets/a", object(tables, "/secrets/b")).unwrap(),
+                "/secrets/a at revision 3",
+                FOREIGN,
+            ),
+            (
+                "another object's value under its own revision",
+                |tables| {
+                    let record = [&object(tables, "/secrets/a")[..8], &object(tables, "/secrets/b")[8..]].concat();
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "its own value of before",
+                |tables| {
+                    let replaced = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap();
+                    let before = &replaced[8 + 8 + 4 + "/secrets/a".len()..];
+                    let record = [&object(tables, "/secrets/a")[..8], before].concat();
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "a flipped bit",
+                |tables| {
+                    let mut record = object(tables, "/secrets/a");
+                    *record.last_mut().unwrap() ^= 1;
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                FOREIGN,
+            ),
+            (
+                "a flipped bit in history",
+                |tables| {
+                    let mut record = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap().to_vec();
+                    *record.last_mut().unwrap() ^= 1;
+                    tables.history.insert(2u64.to_be_bytes(), record).unwrap();
+                },
+                "/secrets/a at revision 1",
+                FOREIGN,
+            ),
+            (
+                "a plain value that is said to be sealed",
+                |tables| {
+                    let mut record = object(tables, "/plain/c");
+                    record[0] |= 0x80;
+                    tables.objects.insert("/plain/c", record).unwrap();
+                },
+                "/plain/c at revision 4",
+                "is cut short",
+            ),
+            (
+                "a value in plain",
+                |tables| tables.objects.insert("/secrets/a", [&2u64.to_be_bytes()[..], b"mine"].concat()).unwrap(),
+                "/secrets/a at revision 2",
+                "is in plain, and all of /secrets/ was sealed",
+            ),
+            (
+                "a sealed value that is said to be plain",
+                |tables| {
+                    let mut record = object(tables, "/secrets/a");
+                    record[0] &= 0x7f;
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a at revision 2",
+                "is in plain, and all of /secrets/ was sealed",
+            ),
+            (
+                "less than the name of a key",
+                |tables| tables.objects.insert("/secrets/a", &object(tables, "/secrets/a")[..15]).unwrap(),
+                "/secrets/a at revision 2",
+                "is cut short",
+            ),
+            (
+                "a key that nobody has",
+                |tables| {
+                    let mut record = object(tables, "/secrets/a");
+                    record[8..16].copy_from_slice(&[0xab; 8]);
+                    tables.objects.insert("/secrets/a", record).unwrap();
+                },
+                "/secrets/a is sealed with key abababababababab",
+                "does not hold; restore the key file",
+            ),
+        ];
+        for (name, tamper, place, fault) in rows {
+            let subject = Subject::filled().await;
+            tamper(&subject.tables());
+            let error = subject.open().expect_err(name).to_string();
+            assert!(error.contains(place) && error.contains(fault) && error.contains("restore"), "{name}: {error}");
+            assert!(!error.contains("second") && !error.contains("other"), "{name}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_value_that_looks_sealed_is_a_value_like_any_other() {
+        let subject = Subject::filled().await;
+        let sealed = Bytes::from(object(&subject.tables(), "/secrets/a").split_off(8));
+        let store = subject.open().unwrap();
+        for key in ["/plain/x", "/secrets/x"] {
+            let commit = Commit { key: key.into(), value: Some(sealed.clone()), expected: Expected::Absent };
+            store.commit(commit).await.unwrap();
+        }
+        drop(store);
+        let store = subject.open().unwrap();
+        for key in ["/plain/x", "/secrets/x"] {
+            assert_eq!(store.get(key, At::Now).await.unwrap().value.unwrap().value, sealed, "{key}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_what_is_to_be_sealed_is_sealed() {
+        let subject = Subject::filled().await;
+        let tables = subject.tables();
+        for (key, sealed) in [("/secrets/a", true), ("/secrets/b", true), ("/plain/c", false)] {
+            assert_eq!(record::decode_object(&object(&tables, key)).unwrap().sealed, sealed, "{key}");
+        }
+        let replaced = tables.history.get(2u64.to_be_bytes()).unwrap().unwrap();
+        assert!(record::decode_replaced(&replaced).unwrap().previous.unwrap().sealed);
     }
 }

@@ -55,6 +55,11 @@ impl History {
         self.oldest + self.commits.len() as Revision
     }
 
+    /// When a commit was made, in seconds since the epoch; the commit must be remembered.
+    pub(crate) fn time_s(&self, revision: Revision) -> u64 {
+        self.commits[(revision - self.oldest - 1) as usize].time_s
+    }
+
     /// The key that a commit changed; the commit must be remembered.
     pub(crate) fn key(&self, revision: Revision) -> &Arc<str> {
         &self.commits[(revision - self.oldest - 1) as usize].key

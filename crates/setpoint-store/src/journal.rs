@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk::sync;
+
 /// The ending of a journal as it was found; the engine passes over files with other endings than its own.
 const ORIGINAL: &str = "original";
 
@@ -60,11 +62,6 @@ fn remove_originals(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Makes renamed and removed files survive a loss of power.
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 fn files(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {

@@ -7,29 +7,42 @@
 //! Within: `state` is the truth in memory, with its `history`; `committer` is the one thread that changes it, after an
 //! `engine` has made the change durable; `watching` brings every event to the `queue` of whom it concerns, who reads
 //! it through a `subscription`; `resident` puts them together.
+//!
+//! On disk: `folder` says which engine counts, `tables` are the engine's, `record` is what they hold, `loading`
+//! reads it, and `sealing` says what of it is sealed, with a `key` of the `key_file`.
 
 mod committer;
 pub mod conformance;
+mod disk;
 mod embedded;
 mod engine;
+mod folder;
 mod histogram;
 mod history;
 mod journal;
+mod key;
+mod key_file;
+mod loading;
 mod memory;
 mod options;
 mod queue;
 mod record;
 mod resident;
 mod scope;
+mod sealing;
 mod state;
 pub mod store;
 mod subscription;
+mod tables;
 mod watching;
 
 pub use embedded::{EmbeddedStore, OpenError};
 pub use histogram::Histogram;
+pub use key::{KeyId, NoRandomness};
+pub use key_file::{KeyFile, KeyFileError};
 pub use memory::MemoryStore;
 pub use options::Options;
+pub use sealing::{SealError, Sealing};
 pub use store::{
     Answer, At, Commit, Committed, Entry, Error, Event, Expected, Page, Range, Result, Revision, Snapshot, Statistics,
     Store, Watch,

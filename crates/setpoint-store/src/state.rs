@@ -51,6 +51,11 @@ impl State {
         self.current.len()
     }
 
+    /// All values, with the commits that wrote them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &(Bytes, Revision))> {
+        self.current.iter()
+    }
+
     pub(crate) fn current(&self, key: &str) -> Option<&(Bytes, Revision)> {
         self.current.get(key)
     }

@@ -5,6 +5,7 @@ mod data_dir;
 mod kubeconfig;
 mod logging;
 mod pki;
+mod secrets;
 mod up;
 
 use std::process::ExitCode;
@@ -24,12 +25,16 @@ enum Command {
     Up(up::Up),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
+    /// Care for the keys that Secrets are sealed with on disk
+    #[command(subcommand)]
+    Secrets(secrets::Secrets),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Secrets(secrets) => secrets.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

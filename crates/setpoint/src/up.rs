@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use rand::RngCore as _;
-use setpoint_apiserver::{Identity, Server, Setup, Users, listener};
-use setpoint_store::{EmbeddedStore, MemoryStore, Store};
+use setpoint_apiserver::{Identity, Server, Setup, Users, kinds, listener};
+use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,6 +17,7 @@ use crate::data_dir::DataDir;
 use crate::kubeconfig::kubeconfig;
 use crate::logging;
 use crate::pki::Authority;
+use crate::secrets::KEYS;
 
 const TOKEN: &str = "admin.token";
 const KUBECONFIG: &str = "kubeconfig";
@@ -72,7 +73,7 @@ impl Up {
         let address = listener.local_addr()?;
         let store: Arc<dyn Store> = match self.store {
             StoreKind::Memory => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
-            StoreKind::Embedded => Arc::new(open_embedded(data.file("store")).await?),
+            StoreKind::Embedded => Arc::new(open_embedded(&data).await?),
         };
         let users = Users::new([(token.clone(), Identity::new("admin", ["system:masters"]))]);
         let server = Server::open(store.clone(), Setup { users })
@@ -92,10 +93,14 @@ impl Up {
     }
 }
 
-async fn open_embedded(path: PathBuf) -> Result<EmbeddedStore> {
+/// The store in the data folder, with Secrets sealed on disk.
+async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
+    let path = data.file("store");
     let shown = path.display().to_string();
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, setpoint_store::Options::default()));
-    opened.await?.with_context(|| format!("cannot open the store in {shown}"))
+    let sealing =
+        Sealing { directories: vec![kinds::secret::DIRECTORY.to_owned()], key_file: KeyFile::at(data.file(KEYS)) };
+    let open = move || EmbeddedStore::open_sealed(&path, setpoint_store::Options::default(), sealing);
+    tokio::task::spawn_blocking(open).await?.with_context(|| format!("cannot open the store in {shown}"))
 }
 
 /// The administrator's token, made on first start.

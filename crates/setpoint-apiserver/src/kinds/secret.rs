@@ -13,6 +13,9 @@ use crate::json_syntax;
 use crate::kind::{Behaviour, Column, Part, SelectableField};
 use setpoint_api::field::{Errors, Node, Path};
 
+/// Where Secrets are kept, which a store may seal on disk.
+pub const DIRECTORY: &str = "/core/secrets/";
+
 #[derive(Debug, Clone, Copy)]
 pub struct Secret;
 
@@ -192,6 +195,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_directory_is_where_they_are_kept() {
+        let registry = crate::built_in::registry(&crate::schema::Schemas::built_in());
+        assert_eq!(registry.built_in("", "v1", "secrets").directory(None), DIRECTORY);
+    }
 
     fn complete(mut object: Value) -> Value {
         Secret.default(&mut object);

@@ -11,7 +11,7 @@ use crate::subjects::Embedded;
 
 setpoint_store::conformance_tests!(durable Embedded::new());
 
-async fn put(store: &dyn Store, key: &str, value: &[u8], expected: Expected) -> Revision {
+pub(crate) async fn put(store: &dyn Store, key: &str, value: &[u8], expected: Expected) -> Revision {
     let value = Some(Bytes::copy_from_slice(value));
     store.commit(Commit { key: key.into(), value, expected }).await.unwrap().revision
 }
@@ -38,12 +38,12 @@ fn newest_journal(folder: &Path) -> PathBuf {
 async fn a_newer_format_is_refused_by_name() {
     let subject = Embedded::new();
     drop(subject.store());
-    fs::write(subject.folder.path().join("format"), "2\n").unwrap();
+    fs::write(subject.folder.path().join("format"), "3\n").unwrap();
     let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, OpenError::Newer { found: 2 }));
+    assert!(matches!(error, OpenError::Newer { found: 3 }));
     assert_eq!(
         error.to_string(),
-        "the data folder was written by format 2, this binary reads up to 1; use the newer binary or restore a backup"
+        "the data folder was written by format 3, this binary reads up to 2; use the newer binary or restore a backup"
     );
 }
 
@@ -193,7 +193,7 @@ async fn a_flipped_bit_is_never_read() {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for file in files(from) {
         let target = to.join(file.strip_prefix(from).unwrap());
         fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -201,7 +201,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }

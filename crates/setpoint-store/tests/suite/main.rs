@@ -5,4 +5,5 @@
 mod embedded;
 mod memory;
 mod model;
+mod sealed;
 mod subjects;
