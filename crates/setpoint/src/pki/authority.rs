@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use rand::RngCore as _;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType, SerialNumber,
 };
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -18,6 +18,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use setpoint_apiserver::authentication::{Serial, not_after};
 use time::OffsetDateTime;
 
+use super::subject;
 use crate::data_dir::DataDir;
 
 const CA_CERTIFICATE: &str = "ca.crt";
@@ -134,18 +135,13 @@ impl Authority {
         now: Timestamp,
     ) -> Result<ClientIdentity> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, user);
-        for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, group.as_str());
-        }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let not_after = self.limit(&mut params, life, now)?;
         let serial = params.serial_number.as_ref().map(|serial| Serial::from_bytes(serial.as_ref()));
         let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
+        let template = params.signed_by(&key, &self.issuer)?;
         Ok(ClientIdentity {
-            certificate_pem: certificate.pem(),
+            certificate_pem: subject::replace(template.der(), user, groups, self.issuer.key())?,
             key_pem: key.serialize_pem(),
             serial: serial.context("a certificate without a serial")?,
             not_after,

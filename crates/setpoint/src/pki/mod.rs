@@ -2,6 +2,7 @@
 
 mod authority;
 mod serving;
+mod subject;
 
 pub(crate) use authority::{Authority, ClientIdentity};
 pub(crate) use serving::{SERVING_LIFE, Serving};
