@@ -133,12 +133,19 @@ impl Create {
             ));
         } else {
             remark("give rights with a binding, such as:");
-            remark(&format!("  kubectl create clusterrolebinding {name}-view --clusterrole=view --user={name}"));
+            let (binding, name) = (quoted(&format!("{name}-view")), quoted(name));
+            remark(&format!("  kubectl create clusterrolebinding {binding} --clusterrole=view --user={name}"));
         }
         if is_loopback(server) {
-            remark(&format!("note: only this machine reaches {server}; --server names another address"));
+            remark("note: the address in this kubeconfig is for this machine alone; --server names another");
         }
     }
+}
+
+/// A text as one word of a shell's command.
+fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._@:+".contains(&byte);
+    if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// The address in the data folder's own kubeconfig.
@@ -197,6 +204,14 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(life(text).ok(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_shell_would_interpret_is_quoted() {
+        let rows = [("jane@example.com", "jane@example.com"), ("a b", "'a b'"), ("o'x; reboot", r"'o'\''x; reboot'")];
+        for (text, expected) in rows {
+            assert_eq!(quoted(text), expected);
         }
     }
 
