@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use crate::authentication::ClientCertificate;
 use crate::server::Server;
 
 /// A client that has not finished its handshake by then is not going to.
@@ -87,8 +88,14 @@ async fn connection(
         .max_concurrent_streams(1000)
         .max_header_list_size(HEADERS)
         .adaptive_window(true);
-    let service = service_fn(|request: hyper::Request<Incoming>| {
+    // TLS has verified it; whether it is revoked, or has expired meanwhile, is asked at each request.
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificate = certificates.first().and_then(|first| ClientCertificate::read(first)).map(Arc::new);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
         let server = server.clone();
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         async move { Ok::<_, Infallible>(server.handle(request).await) }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

@@ -6,7 +6,9 @@ mod kubeconfig;
 mod logging;
 mod pki;
 mod secrets;
+mod token;
 mod up;
+mod user;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,9 @@ enum Command {
     /// Care for the keys that Secrets are sealed with on disk
     #[command(subcommand)]
     Secrets(secrets::Secrets),
+    /// Give people access, and take it away
+    #[command(subcommand)]
+    User(user::User),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +40,7 @@ fn main() -> ExitCode {
         Command::Up(up) => up.run(),
         Command::Crds(crds) => crds.run(),
         Command::Secrets(secrets) => secrets.run(),
+        Command::User(user) => user.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

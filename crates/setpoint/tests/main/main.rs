@@ -10,6 +10,7 @@ mod kube_rs;
 mod kubectl;
 mod large_crds;
 mod openapi;
+mod people;
 mod python;
 mod secrets;
 mod tidy;
