@@ -1,6 +1,7 @@
 //! Who is asking, and as whom.
 
 mod identity;
+pub mod impersonation;
 mod users;
 
 use std::sync::{Arc, LazyLock};
@@ -8,11 +9,11 @@ use std::sync::{Arc, LazyLock};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::authorization::MASTERS;
+use crate::authorization::{Attributes, MASTERS};
 use crate::failure::{Failure, Result};
 use crate::server::Shared;
 
-pub use identity::Identity;
+pub use identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED, service_account_of};
 pub use users::Users;
 
 /// Who a request comes from.
@@ -33,18 +34,34 @@ impl Caller {
     }
 }
 
-/// Establishes who a request comes from. An identity in the request's extensions was established by its transport (a
-/// client in the same process).
+/// Establishes who a request comes from, and as whom it acts. An identity in the request's extensions was established by
+/// its transport (a client in the same process).
 pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
-    let identity = match parts.extensions.get::<Identity>() {
+    let mut identity = match parts.extensions.get::<Identity>() {
         Some(identity) => Arc::new(identity.clone()),
         None => recognize(server, &parts.headers)?,
     };
-    // To act as somebody else is not possible yet, and doing it as oneself is not what was asked for.
-    match parts.headers.keys().find(|name| name.as_str().starts_with("impersonate-")) {
-        None => Ok(Caller { identity, impersonator: None }),
-        Some(_) => Err(Failure::not_allowed("impersonation is not supported")),
+    if !identity.is_settled() {
+        Arc::make_mut(&mut identity).join(AUTHENTICATED);
     }
+    match impersonation::wanted(&parts.headers).map_err(|error| Failure::bad_request(error.to_string()))? {
+        None => Ok(Caller { identity, impersonator: None }),
+        Some(wanted) => impersonate(server, identity, wanted),
+    }
+}
+
+/// Lets somebody act as another, if they may in all that makes the other one.
+fn impersonate(server: &Shared, real: Arc<Identity>, wanted: Identity) -> Result<Caller> {
+    let policy = server.policy.read();
+    for target in impersonation::targets(&wanted) {
+        let attributes = Attributes { user: &real, verb: impersonation::VERB, target };
+        let decision = policy.decide(&attributes);
+        if !decision.is_allowed() {
+            return Err(Failure::access_denied(&attributes, &decision.reason()));
+        }
+    }
+    drop(policy);
+    Ok(Caller { identity: Arc::new(impersonation::granted(wanted)), impersonator: Some(real) })
 }
 
 fn recognize(server: &Shared, headers: &HeaderMap) -> Result<Arc<Identity>> {
