@@ -31,6 +31,9 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 const CHUNK: usize = 32 * 1024;
 
 pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
+    if call.resource.review.is_some() {
+        return Err(Failure::method_not_allowed());
+    }
     let form = negotiate::form(&call.headers)?;
     if form.encoding == Encoding::Yaml {
         return Err(Failure::not_acceptable());
