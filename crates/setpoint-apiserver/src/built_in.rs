@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::kind::Behaviour;
 use crate::kinds;
 use crate::kinds::custom_resource_definition::CustomResourceDefinition;
-use crate::reviews::Review;
 use crate::registry::{DEFINITIONS, Registry, Resource, Rules, Subresource};
+use crate::reviews::Review;
 use crate::schema::Schemas;
 
 /// All built-in resources.

@@ -169,13 +169,17 @@ mod tests {
                 "about nothing",
                 SelfSubjectAccess,
                 json!({"spec": {}}),
-                &["spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"],
+                &[
+                    "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                ],
             ),
             (
                 "about two things",
                 SelfSubjectAccess,
                 json!({"spec": {"resourceAttributes": pods, "nonResourceAttributes": path}}),
-                &[r#"spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":"get"}: cannot be specified in combination with resourceAttributes"#],
+                &[
+                    r#"spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":"get"}: cannot be specified in combination with resourceAttributes"#,
+                ],
             ),
             (
                 "about nobody",
@@ -206,19 +210,28 @@ mod tests {
                 "of a namespace, about a path",
                 LocalSubjectAccess,
                 json!({"metadata": {"namespace": "m"}, "spec": {"user": "u", "nonResourceAttributes": path}}),
-                &[r#"spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":"get"}: disallowed on this kind of request"#],
+                &[
+                    r#"spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":"get"}: disallowed on this kind of request"#,
+                ],
             ),
             (
                 "with an empty selector",
                 SelfSubjectAccess,
                 selector("fieldSelector", json!({})),
-                &["spec.resourceAttributes.fieldSelector.requirements: Required value: when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required"],
+                &[
+                    "spec.resourceAttributes.fieldSelector.requirements: Required value: when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required",
+                ],
             ),
             (
                 "with a selector said twice",
                 SelfSubjectAccess,
-                selector("labelSelector", json!({"rawSelector": "a=b", "requirements": [{"key": "a", "operator": "Exists"}]})),
-                &[r#"spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "a=b": may not specified at the same time as requirements"#],
+                selector(
+                    "labelSelector",
+                    json!({"rawSelector": "a=b", "requirements": [{"key": "a", "operator": "Exists"}]}),
+                ),
+                &[
+                    r#"spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "a=b": may not specified at the same time as requirements"#,
+                ],
             ),
             (
                 "with a selector that selects nothing",

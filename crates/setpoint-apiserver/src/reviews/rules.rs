@@ -47,10 +47,13 @@ mod tests {
                 "subjects": [{"kind": "User", "name": "alice"}],
             })
         };
-        let seeing = role("see", json!([
-            {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"]},
-            {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
-        ]));
+        let seeing = role(
+            "see",
+            json!([
+                {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"]},
+                {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
+            ]),
+        );
         policy.apply(&Change::Set(Kind::ClusterRole, &seeing));
         policy.apply(&Change::Set(Kind::ClusterRoleBinding, &binding("see", "ClusterRole")));
         policy.apply(&Change::Set(Kind::RoleBinding, &binding("lost", "Role")));

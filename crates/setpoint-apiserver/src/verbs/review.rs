@@ -25,8 +25,7 @@ const SYSTEM_FIELDS: [&str; 5] =
 pub(super) async fn create(server: &Shared, call: Call, review: Review) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
     let options = WriteOptions::parse(&call.query, "CreateOptions", call.resource.field_validation())?;
-    let decoded =
-        write::decode(&call.resource, negotiate::body(&call.headers, &call.body)?, options.field_validation)?;
+    let decoded = write::decode(&call.resource, negotiate::body(&call.headers, &call.body)?, options.field_validation)?;
     let mut object = decoded.object;
     write::place(&call.resource, call.namespace(), &mut object)?;
     if let Some(metadata) = object["metadata"].as_object_mut() {

@@ -94,8 +94,8 @@ async fn bind(server: &Shared, call: &Call, account: Reference, bound: &Value) -
     if !bound.is_object() {
         return Ok(holder);
     }
-    let bond = Bond::of(bound)
-        .map_err(|kind| Failure::bad_request(format!("cannot bind token to object of type {kind}")))?;
+    let bond =
+        Bond::of(bound).map_err(|kind| Failure::bad_request(format!("cannot bind token to object of type {kind}")))?;
     let registry = server.registry();
     let resource = registry.built_in("", "v1", bond.plural());
     let name = text_at(bound, &["name"]);
@@ -134,7 +134,9 @@ async fn node_of(server: &Shared, name: &str) -> Result<Option<Reference>> {
     let nodes = server.registry().built_in("", "v1", "nodes");
     Ok(Some(match read(server, &nodes, None, name).await {
         Ok(node) => reference(&node),
-        Err(failure) if failure.code == StatusCode::NOT_FOUND => Reference { name: name.to_owned(), uid: String::new() },
+        Err(failure) if failure.code == StatusCode::NOT_FOUND => {
+            Reference { name: name.to_owned(), uid: String::new() }
+        }
         Err(failure) => return Err(failure),
     }))
 }

@@ -60,7 +60,9 @@ impl Api {
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
         let users = Users::new([(TOKEN.to_owned(), identity())]);
-        let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() }).await.expect("a server opens over a store in memory");
+        let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() })
+            .await
+            .expect("a server opens over a store in memory");
         Api { server, store }
     }
 

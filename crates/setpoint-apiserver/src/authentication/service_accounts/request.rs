@@ -86,9 +86,21 @@ mod tests {
             ("an hour unless said otherwise", json!({}), None),
             ("null says nothing", json!({"expirationSeconds": null}), None),
             ("ten minutes", json!({"expirationSeconds": 600}), None),
-            ("less", json!({"expirationSeconds": 599}), Some(format!("spec.expirationSeconds: Invalid value: 599: {too_short}"))),
-            ("none", json!({"expirationSeconds": 0}), Some(format!("spec.expirationSeconds: Invalid value: 0: {too_short}"))),
-            ("before now", json!({"expirationSeconds": -1}), Some(format!("spec.expirationSeconds: Invalid value: -1: {too_short}"))),
+            (
+                "less",
+                json!({"expirationSeconds": 599}),
+                Some(format!("spec.expirationSeconds: Invalid value: 599: {too_short}")),
+            ),
+            (
+                "none",
+                json!({"expirationSeconds": 0}),
+                Some(format!("spec.expirationSeconds: Invalid value: 0: {too_short}")),
+            ),
+            (
+                "before now",
+                json!({"expirationSeconds": -1}),
+                Some(format!("spec.expirationSeconds: Invalid value: -1: {too_short}")),
+            ),
             ("the longest", json!({"expirationSeconds": 4_294_967_296_i64}), None),
             (
                 "longer",

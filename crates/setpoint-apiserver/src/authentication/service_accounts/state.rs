@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use setpoint_store::At;
 
-use super::claims::{Claims, Holder, Reference};
 use super::Invalid;
+use super::claims::{Claims, Holder, Reference};
 use crate::failure::Result;
 use crate::object::Stored;
 use crate::server::Shared;
@@ -34,11 +34,7 @@ enum Fate {
 }
 
 /// Checks that the account and what the token is bound to are those it was made for.
-pub async fn check_state(
-    server: &Shared,
-    claims: &Claims,
-    now: Timestamp,
-) -> Result<std::result::Result<(), Invalid>> {
+pub async fn check_state(server: &Shared, claims: &Claims, now: Timestamp) -> Result<std::result::Result<(), Invalid>> {
     let Holder { namespace, serviceaccount: account, secret, pod, node } = &claims.holder;
     let namespace = Some(namespace.as_str());
     let found = find(server, "serviceaccounts", namespace, account).await?;
@@ -62,12 +58,7 @@ pub async fn check_state(
     Ok(Ok(()))
 }
 
-async fn find(
-    server: &Shared,
-    plural: &str,
-    namespace: Option<&str>,
-    reference: &Reference,
-) -> Result<Option<Found>> {
+async fn find(server: &Shared, plural: &str, namespace: Option<&str>, reference: &Reference) -> Result<Option<Found>> {
     let key = server.registry().built_in("", "v1", plural).key(namespace, &reference.name);
     let entry = server.store.get(&key, At::Now).await?.value;
     Ok(entry.map(|entry| Stored::from(&entry).metadata_as()))
@@ -78,7 +69,8 @@ fn fate(reference: &Reference, found: Option<Found>, now: Timestamp) -> Fate {
     if uid != reference.uid {
         return Fate::Replaced { by: uid };
     }
-    let is_over = |time: String| time.parse::<Timestamp>().is_ok_and(|time| time.checked_add(GRACE).is_ok_and(|end| end < now));
+    let is_over =
+        |time: String| time.parse::<Timestamp>().is_ok_and(|time| time.checked_add(GRACE).is_ok_and(|end| end < now));
     if deletion_timestamp.is_some_and(is_over) { Fate::Deleted } else { Fate::Same }
 }
 
