@@ -25,6 +25,7 @@ pub mod json_syntax;
 pub mod kind;
 pub mod kinds;
 pub mod listener;
+pub mod live_policy;
 pub mod metrics;
 pub mod namespaces;
 pub mod negotiate;

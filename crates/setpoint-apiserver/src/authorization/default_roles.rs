@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::{Kind, MASTERS};
 use crate::kinds::rbac::GROUP;
 
+/// The annotation that says whether a server may add to a default role or binding that exists.
+pub const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
 const READ_WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -54,7 +57,6 @@ impl Role {
             Rules::Gathered => {
                 let label = part_label(self.name);
                 object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
-                object["rules"] = Value::Null;
             }
         }
         object
@@ -91,7 +93,7 @@ fn head(kind: &str, name: &str) -> Value {
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
-            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+            "annotations": {AUTO_UPDATE: "true"},
         },
     })
 }
