@@ -68,6 +68,10 @@ impl Access {
         }
     }
 
+    pub fn is_allowed(&self, policy: &Policy, user: &Identity) -> bool {
+        policy.decide(&self.attributes(user)).is_allowed()
+    }
+
     /// Refuses what a policy does not allow.
     pub fn check(&self, policy: &Policy, user: &Identity) -> Result<()> {
         let decision = policy.decide(&self.attributes(user));
@@ -94,7 +98,7 @@ impl Access {
     }
 
     /// In Kubernetes' words. A browser must not take any of it for markup.
-    fn refusal(&self, user: &str) -> String {
+    pub fn refusal(&self, user: &str) -> String {
         let verb = &self.verb;
         let text = match &self.to {
             To::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),
