@@ -233,7 +233,7 @@ impl Server {
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { caller, resource, verb, path, query, headers, body, now };
         match verb {
-            Verb::Watch => verbs::watch(&self.0, call).await,
+            Verb::Watch => verbs::watch(&self.0, call, access).await,
             Verb::Get | Verb::List => {
                 tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
             }

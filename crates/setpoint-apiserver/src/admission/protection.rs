@@ -71,12 +71,7 @@ struct Protected {
 }
 
 /// Looks for protected objects of a kind until there are more than will be told.
-async fn find(
-    server: &Shared,
-    resource: &Resource,
-    namespace: Option<&str>,
-    found: &mut Vec<Protected>,
-) -> Result<()> {
+async fn find(server: &Shared, resource: &Resource, namespace: Option<&str>, found: &mut Vec<Protected>) -> Result<()> {
     let scope = resource.directory(namespace);
     if server.store.count(&scope) == 0 {
         return Ok(());

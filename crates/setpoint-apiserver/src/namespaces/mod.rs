@@ -232,7 +232,8 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
         let page = server.store.range(range).await?;
         let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
-        let left = verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+        let left =
+            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
         kept.extend(left.going.iter().map(finalizers));
         kept.extend((0..left.protected).map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {

@@ -29,7 +29,8 @@ const ORPHAN_WARNING: &str = "child pods are preserved by default when jobs are 
 pub(super) async fn delete(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
     let options = options(server, &call)?;
-    let deleted = delete_object(server, &call.caller, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
+    let deleted =
+        delete_object(server, &call.caller, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
     let mut response = match deleted {
         Deleted::Gone { uid, .. } if !call.resource.rules.returns_deleted => {
             response::json(StatusCode::OK, &failure::deleted(&call.resource, call.name(), &uid))

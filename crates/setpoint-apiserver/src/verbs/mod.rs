@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod get;
 mod itself;
+mod leave;
 mod list;
 mod patch;
 mod pods;
