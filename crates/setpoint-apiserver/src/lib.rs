@@ -5,6 +5,7 @@
 //! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`], [`garbage`], [`expiry`],
 //! [`own_kinds`] and [`custom::Definitions`] do the I/O.
 
+pub mod admission;
 pub mod apply;
 pub mod authentication;
 pub mod authorization;
@@ -25,6 +26,7 @@ pub mod json_syntax;
 pub mod kind;
 pub mod kinds;
 pub mod listener;
+pub mod live_policy;
 pub mod metrics;
 pub mod namespaces;
 pub mod negotiate;

@@ -1,10 +1,11 @@
 //! Who may do what: the rules of roles, given to people by bindings.
 //!
-//! Everything here is pure. [`Policy`] is an index over the roles and bindings that exist; a watch on them feeds it one
-//! [`Change`] at a time, and a request is decided from it without I/O. Rights only add up: nothing can be forbidden, so
+//! Everything here is pure. [`Policy`] is an index over the roles and bindings that exist; [`crate::live_policy`] feeds it
+//! one [`Change`] at a time, and what a request asks leave for, its [`Access`], is decided from it without I/O. Rights only add up: nothing can be forbidden, so
 //! the order of rules does not matter, and what is not there cannot be wrong. [`coverage`] keeps people from giving away
 //! rights they do not have; [`default_roles`] is what a server starts with.
 
+mod access;
 mod aggregation;
 pub mod coverage;
 pub mod default_roles;
@@ -20,6 +21,7 @@ use std::fmt;
 
 use crate::authentication::Identity;
 
+pub use access::{Access, To};
 pub use policy::{Change, Kind, Policy};
 pub use rule::Rule;
 pub use subject::{Binding, RoleRef, Subject};

@@ -8,6 +8,7 @@ use setpoint_store::{At, Commit, Expected};
 use uuid::Uuid;
 
 use super::{Written, read, services, write};
+use crate::admission::{self, Change};
 use crate::apply::Writer;
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
@@ -71,6 +72,17 @@ pub(super) async fn insert(
             false => record,
         };
         name = text_at(&candidate, &["metadata", "name"]).to_owned();
+        let change = Change {
+            caller: &call.caller,
+            verb: call.verb,
+            resource,
+            part: Part::Main,
+            namespace: call.namespace(),
+            path_name: call.name(),
+            before: None,
+            after: Some(&candidate),
+        };
+        admission::admit(server, &change).await?;
         let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
         let bytes = object::encode(&candidate, &record);
         let key = resource.key(call.namespace(), &name);

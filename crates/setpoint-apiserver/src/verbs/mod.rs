@@ -4,6 +4,8 @@ mod apply;
 mod create;
 mod delete;
 mod get;
+mod itself;
+mod leave;
 mod list;
 mod patch;
 mod pods;
@@ -15,6 +17,7 @@ mod update;
 mod watch;
 
 pub use delete::{delete_all, delete_object};
+pub use itself::apply_as_server;
 pub use watch::watch;
 
 use setpoint_store::{At, Commit, Expected};
@@ -90,6 +93,7 @@ async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stor
             if let Some(name) = key.strip_prefix(DEFINITIONS_DIRECTORY) {
                 server.definitions.changed(server, name).await?;
             }
+            server.policy.changed(server, &key).await;
             Ok(Written::Done(answer(committed.revision)))
         }
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),
