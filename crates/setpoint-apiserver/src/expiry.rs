@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use setpoint_api::protection;
 use setpoint_store::{At, Commit, Error, Expected, Range, Revision, Store, Watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -126,7 +127,9 @@ impl<'a> Follower<'a> {
             at = At::Revision(page.revision);
             for entry in &page.entries {
                 let event = Stored::from(entry).value(b"{");
-                expiry.add(entry.key.clone(), entry.revision, written(&event, now));
+                if protection::mark(&event["metadata"]).is_none() {
+                    expiry.add(entry.key.clone(), entry.revision, written(&event, now));
+                }
             }
             match page.entries.last() {
                 Some(last) if page.more => after = Some(last.key.clone()),
@@ -144,7 +147,8 @@ impl<'a> Follower<'a> {
         tokio::select! {
             event = self.watch.next() => {
                 let event = event?;
-                if event.value.is_some() {
+                let stored = event.value.clone().map(|bytes| Stored::new(bytes, event.revision));
+                if stored.is_some_and(|stored| !is_protected(&stored)) {
                     self.expiry.add(event.key.clone(), event.revision, now());
                 }
                 Ok(Step::Heard)
@@ -164,6 +168,11 @@ impl<'a> Follower<'a> {
             removed.extend(futures::future::try_join_all(removals).await?.into_iter().flatten());
         }
     }
+}
+
+/// Such an Event stays until it is written without the mark.
+fn is_protected(event: &Stored) -> bool {
+    event.mentions(protection::PROTECTED) && protection::mark(&event.metadata()).is_some()
 }
 
 /// Removes an Event that has not been written since. Returns its key if it was there.

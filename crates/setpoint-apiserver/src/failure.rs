@@ -58,8 +58,15 @@ impl Failure {
     }
 
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
-        let message = format!("{} is forbidden: {why}", resource.qualified(name));
-        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(resource_details(resource, name))
+        Failure::forbidden_of(&resource.group, &resource.plural, name, why)
+    }
+
+    /// The same for a resource that may not exist.
+    pub fn forbidden_of(group: &str, resource: &str, name: &str, why: &str) -> Failure {
+        let dot = if group.is_empty() { "" } else { "." };
+        let name_shown = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let message = format!("{resource}{dot}{group}{name_shown} is forbidden: {why}");
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(kind_details(group, resource, name))
     }
 
     /// New content is refused in a namespace that is going away.

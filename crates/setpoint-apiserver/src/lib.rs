@@ -5,6 +5,7 @@
 //! stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`], [`garbage`], [`expiry`],
 //! [`own_kinds`] and [`custom::Definitions`] do the I/O.
 
+pub mod admission;
 pub mod apply;
 pub mod authentication;
 pub mod authorization;
@@ -25,6 +26,7 @@ pub mod json_syntax;
 pub mod kind;
 pub mod kinds;
 pub mod listener;
+pub mod live_policy;
 pub mod metrics;
 pub mod namespaces;
 pub mod negotiate;
@@ -41,6 +43,7 @@ pub mod registry;
 pub mod render;
 pub mod request;
 pub mod response;
+pub mod reviews;
 pub mod schema;
 pub mod schema_facts;
 pub mod selector;
@@ -50,5 +53,5 @@ pub mod settled;
 pub mod verbs;
 pub mod write;
 
-pub use authentication::{Identity, Users};
+pub use authentication::{Identity, Issuer, Users};
 pub use server::{Server, Setup};

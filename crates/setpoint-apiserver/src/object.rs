@@ -183,6 +183,11 @@ impl Stored {
             .any(|(at, _)| text[..at].ends_with(",\"") && text[at + field.len()..].starts_with("\":"))
     }
 
+    /// Whether this text occurs in `metadata`, which is much cheaper to find out than what it means there.
+    pub fn mentions(&self, text: &str) -> bool {
+        memmem::find(self.metadata_and_record().0, text.as_bytes()).is_some()
+    }
+
     /// The object without the record, as all rules see it.
     pub fn value(&self, head: &[u8]) -> Value {
         let (metadata, _) = self.metadata_and_record();

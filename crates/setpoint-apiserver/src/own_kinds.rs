@@ -5,19 +5,13 @@
 //! its objects would go with it, so the mark has to be taken away before it can be deleted. The next start brings back
 //! both.
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
-use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use setpoint_api::crds;
 use setpoint_api::protection::PROTECTED;
 
-use crate::authentication::Caller;
 use crate::failure::Result;
-use crate::query::Query;
 use crate::registry::{DEFINITIONS, Lookup};
-use crate::request::{ResourcePath, Verb};
-use crate::server::{Call, Shared};
+use crate::server::Shared;
 use crate::verbs;
 
 /// Who owns our definitions' fields.
@@ -28,8 +22,11 @@ pub async fn install(server: &Shared) -> Result<()> {
     for mut definition in crds::all() {
         definition.metadata.annotations.get_or_insert_default().insert(PROTECTED.to_owned(), "true".to_owned());
         let name = definition.metadata.name.clone().unwrap_or_default();
-        match verbs::run(server, application(server, &name, &definition)).await {
-            Ok(_) => warn_if_unserved(server, &definition),
+        let config = serde_json::to_value(&definition).expect("a definition is JSON");
+        let (group, resource) = DEFINITIONS;
+        let resource = server.registry().built_in(group, "v1", resource);
+        match verbs::apply_as_server(server, resource, &name, &config, MANAGER).await {
+            Ok(()) => warn_if_unserved(server, &definition),
             // A newer binary may have stored objects in a version that this one does not know. What there is, is served.
             Err(failure) if failure.code.is_client_error() => {
                 tracing::warn!("{name} stays as it is, not as this version has it: {}", failure.message());
@@ -38,28 +35,6 @@ pub async fn install(server: &Shared) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The request that a client would make.
-fn application(server: &Shared, name: &str, definition: &CustomResourceDefinition) -> Call {
-    let (group, resource) = DEFINITIONS;
-    let resource = server.registry().built_in(group, "v1", resource);
-    Call {
-        caller: Caller::server(),
-        verb: Verb::Patch,
-        path: ResourcePath {
-            group: group.to_owned(),
-            version: resource.version.to_string(),
-            resource: resource.plural.to_string(),
-            name: Some(name.to_owned()),
-            ..ResourcePath::default()
-        },
-        query: Query::parse(Some(&format!("fieldManager={MANAGER}&force=true&fieldValidation=Strict"))),
-        headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/apply-patch+yaml"))]),
-        body: serde_json::to_vec(definition).expect("a definition is JSON").into(),
-        now: Timestamp::now(),
-        resource,
-    }
 }
 
 /// Somebody else's definition may have taken a name of ours first, or one of ours may be on its way out.

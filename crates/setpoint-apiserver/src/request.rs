@@ -51,6 +51,30 @@ pub struct ResourcePath {
     pub subresource: Option<String>,
     /// The old form of a watch: `/api/v1/watch/…`.
     pub watch: bool,
+    /// More follows behind the subresource, where nothing is served.
+    pub beyond: bool,
+}
+
+impl Target {
+    /// The path that leads here, written in the one way that roles write it. A resource is not named by its path.
+    pub fn path(&self) -> String {
+        match self {
+            Target::Index => "/".to_owned(),
+            Target::Version => "/version".to_owned(),
+            Target::Health { endpoint, check: None } => format!("/{endpoint}"),
+            Target::Health { endpoint, check: Some(check) } => format!("/{endpoint}/{check}"),
+            Target::Metrics => "/metrics".to_owned(),
+            Target::OldOpenApi => "/openapi/v2".to_owned(),
+            Target::OpenApi { document: None } => "/openapi/v3".to_owned(),
+            Target::OpenApi { document: Some(document) } => format!("/openapi/v3/{document}"),
+            Target::CoreVersions => "/api".to_owned(),
+            Target::Groups => "/apis".to_owned(),
+            Target::Group { group } => format!("/apis/{group}"),
+            Target::GroupVersion { group, version } if group.is_empty() => format!("/api/{version}"),
+            Target::GroupVersion { group, version } => format!("/apis/{group}/{version}"),
+            Target::Resource(path) => format!("/apis/{}/{}/{}", path.group, path.version, path.resource),
+        }
+    }
 }
 
 /// What is done to a resource, as Kubernetes names it.
@@ -148,8 +172,8 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Result<Target> {
     let (resource, name, subresource) = match *rest {
         [resource] => (resource, None, None),
         [resource, name] => (resource, Some(name), None),
-        [resource, name, subresource] => (resource, Some(name), Some(subresource)),
-        _ => return Err(Failure::no_such_resource()),
+        [resource, name, subresource, ..] => (resource, Some(name), Some(subresource)),
+        [] => return Err(Failure::no_such_resource()),
     };
     Ok(Target::Resource(ResourcePath {
         group: group.to_owned(),
@@ -159,6 +183,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Result<Target> {
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
         watch,
+        beyond: rest.len() > 3,
     }))
 }
 

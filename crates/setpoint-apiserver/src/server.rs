@@ -15,14 +15,15 @@ use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::Timestamp;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_store::Store;
 
-use crate::authentication::{self, Caller, Users};
-use crate::authorization::Policy;
+use crate::authentication::{self, Caller, Issuer, Users};
+use crate::authorization::Access;
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
+use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use crate::query::Query;
@@ -61,9 +62,13 @@ pub struct Shared {
     pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
+    /// What the `token` subresource takes and gives.
+    pub token_request: Resource,
     pub users: Users,
+    /// Who makes and knows the tokens of service accounts.
+    pub issuer: Issuer,
     /// Who may do what, as roles and bindings are now.
-    pub policy: RwLock<Policy>,
+    pub policy: LivePolicy,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -72,6 +77,7 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Setup {
     pub users: Users,
+    pub issuer: Issuer,
 }
 
 /// A request to a resource, on its way through the server.
@@ -130,6 +136,7 @@ impl Server {
             metrics: Metrics::default(),
             registry: tokio::sync::watch::Sender::new(Arc::new(built_in::registry(&schemas))),
             scale: built_in::scale(&schemas),
+            token_request: built_in::token_request(&schemas),
             schemas,
             documents: openapi::Documents::default(),
             namespaces,
@@ -137,18 +144,23 @@ impl Server {
             settled: Settled::default(),
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             users: setup.users,
-            policy: RwLock::default(),
+            issuer: setup.issuer,
+            policy: LivePolicy::default(),
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
             store,
         }));
         server.0.namespaces.create_initial(&server.0).await?;
         server.0.definitions.load(&server.0).await?;
+        server.0.policy.load(&server.0).await?;
         own_kinds::install(&server.0).await?;
+        live_policy::default_roles::install(&server.0).await?;
+        live_policy::aggregated_rules::write(&server.0).await?;
         verbs::services::learn_addresses(&server.0).await?;
         tokio::spawn(emptier.run(server.0.clone()));
         tokio::spawn(cleaner.run(server.0.clone()));
         tokio::spawn(garbage::run(server.0.clone()));
+        tokio::spawn(live_policy::aggregated_rules::run(server.0.clone()));
         tokio::spawn(expiry::run(server.0.clone()));
         let shared = server.0.clone();
         tokio::spawn(async move { shared.users.follow_file().await });
@@ -198,6 +210,12 @@ impl Server {
             return self.0.answer_plain(target?, parts, &query).await;
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
+        let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
+        let allowed = access.check(&self.0.policy.read(), &caller.identity);
+        if let Err(refusal) = allowed {
+            about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
+            return Err(refusal);
+        }
         // Before anything is refused, so that the next request on the connection begins where this one ends.
         let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
         let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
@@ -206,6 +224,9 @@ impl Server {
             Target::Resource(path) => path,
             target => return self.0.answer_plain(target, parts, &query).await,
         };
+        if path.beyond {
+            return Err(Failure::no_such_resource());
+        }
         let registry = self.0.registry();
         let resource = match registry.find(&path.group, &path.version, &path.resource) {
             Lookup::Found(resource) => resource,
@@ -221,7 +242,7 @@ impl Server {
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { caller, resource, verb, path, query, headers, body, now };
         match verb {
-            Verb::Watch => verbs::watch(&self.0, call).await,
+            Verb::Watch => verbs::watch(&self.0, call, access).await,
             Verb::Get | Verb::List => {
                 tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
             }
@@ -325,6 +346,8 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
     }
     match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, Some(_)) | (false, Some(_), _) => Err(Failure::page_not_found_of(resource)),
+        // What is never stored has no name to be reached by.
+        (_, _, Some(_)) if resource.review.is_some() => Err(Failure::no_such_resource()),
         (true, None, None) if !matches!(*method, Method::GET | Method::HEAD) => Err(Failure::method_not_allowed()),
         _ => Ok(()),
     }

@@ -15,11 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
-use crate::logging;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
-use crate::token;
 use crate::user::USERS;
+use crate::{issuer, logging, token};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -79,10 +78,11 @@ impl Up {
             StoreKind::Memory => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
             StoreKind::Embedded => Arc::new(open_embedded(&data).await?),
         };
-        let server = Server::open(store.clone(), Setup { users })
+        let url = format!("https://{}", reachable(address));
+        let issuer = issuer::open(&data)?;
+        let server = Server::open(store.clone(), Setup { users, issuer })
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let url = format!("https://{}", reachable(address));
         let access = Access {
             server: &url,
             tls_server_name: None,

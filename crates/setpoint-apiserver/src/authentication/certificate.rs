@@ -35,7 +35,11 @@ impl ClientCertificate {
         let digest: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
         let credential = vec![format!("X509SHA256={digest}")];
         identity.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), credential);
-        Some(ClientCertificate { identity: Arc::new(identity), serial: content.serial, not_after: content.not_after })
+        Some(ClientCertificate {
+            identity: Arc::new(identity.proved()),
+            serial: content.serial,
+            not_after: content.not_after,
+        })
     }
 }
 

@@ -39,7 +39,7 @@ impl Directory {
             match user.credential {
                 Credential::TokenSha256(digest) => {
                     let (first_half, second_half) = halves(&digest);
-                    let identity = Arc::new(Identity::new(user.name, user.groups));
+                    let identity = Arc::new(Identity::new(user.name, user.groups).proved());
                     directory.tokens.insert(first_half, Holder { second_half, identity, ends });
                 }
                 Credential::CertificateSerial(serial) => {

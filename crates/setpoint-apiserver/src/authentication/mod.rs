@@ -4,8 +4,10 @@ mod certificate;
 mod credential;
 mod directory;
 mod identity;
+pub mod impersonation;
 mod roster;
 mod roster_file;
+pub mod service_accounts;
 mod users;
 
 use std::sync::{Arc, LazyLock};
@@ -20,9 +22,10 @@ use crate::server::Shared;
 
 pub use certificate::{ClientCertificate, not_after};
 pub use credential::{Credential, Serial, TokenDigest};
-pub use identity::Identity;
+pub use identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED, service_account_of};
 pub use roster::{Roster, RosterError, User, group_fault, name_fault};
 pub use roster_file::FileError;
+pub use service_accounts::{Invalid, Issuer};
 pub use users::Users;
 
 /// Who a request comes from.
@@ -57,31 +60,78 @@ impl Caller {
     }
 }
 
-/// Establishes who a request comes from.
+/// The bearer of a token, and what the token is good for.
+#[derive(Debug, Clone)]
+pub struct Bearer {
+    pub caller: Caller,
+    pub audiences: Vec<String>,
+}
+
+/// Establishes who a request comes from, and as whom it acts.
 pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
-    let caller = recognize(server, parts).ok_or_else(Failure::unauthorized)?;
-    // To act as somebody else is not possible yet, and doing it as oneself is not what was asked for.
-    match parts.headers.keys().find(|name| name.as_str().starts_with("impersonate-")) {
+    let caller = recognize(server, parts).await?;
+    match impersonation::wanted(&parts.headers).map_err(|error| Failure::bad_request(error.to_string()))? {
         None => Ok(caller),
-        Some(_) => Err(Failure::not_allowed("impersonation is not supported")),
+        Some(wanted) => impersonate(server, caller, wanted),
     }
+}
+
+/// Lets somebody act as another, if they may in all that makes the other one.
+fn impersonate(server: &Shared, real: Caller, wanted: Identity) -> Result<Caller> {
+    let policy = server.policy.read();
+    impersonation::needed(&wanted).iter().try_for_each(|access| access.check(&policy, &real.identity))?;
+    drop(policy);
+    let identity = Arc::new(impersonation::granted(wanted));
+    Ok(Caller { identity, impersonator: Some(real.identity), standing: real.standing })
 }
 
 /// What stands in the request's extensions was established by its transport: the identity of a client in the same process,
 /// or the certificate of a connection. Whoever shows a certificate is not asked for a token.
-fn recognize(server: &Shared, parts: &http::request::Parts) -> Option<Caller> {
+async fn recognize(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
     if let Some(identity) = parts.extensions.get::<Identity>() {
-        return Some(Caller::new(Arc::new(identity.clone()), Standing::default()));
+        return Ok(Caller::new(Arc::new(identity.clone().proved()), Standing::default()));
     }
     if let Some(certificate) = parts.extensions.get::<Arc<ClientCertificate>>() {
-        return server.users.by_certificate(certificate);
+        return server.users.by_certificate(certificate).ok_or_else(Failure::unauthorized);
     }
-    server.users.by_token(bearer_token(&parts.headers)?)
+    let token = bearer_token(&parts.headers).ok_or_else(Failure::unauthorized)?;
+    let bearer = by_token(server, token, server.issuer.audiences(), Timestamp::now()).await?;
+    Ok(bearer.map_err(|_| Failure::unauthorized())?.caller)
+}
+
+/// Whose token it is, among those that are meant for one of these audiences. The token of a person is meant for this
+/// server.
+pub async fn by_token(
+    server: &Shared,
+    token: &str,
+    audiences: &[String],
+    now: Timestamp,
+) -> Result<std::result::Result<Bearer, Invalid>> {
+    let ours = server.issuer.audiences().iter().filter(|audience| audiences.contains(audience));
+    let ours: Vec<String> = ours.cloned().collect();
+    if let Some(caller) = server.users.by_token(token).filter(|_| !ours.is_empty()) {
+        return Ok(Ok(Bearer { caller, audiences: ours }));
+    }
+    let read = || {
+        let claims = server.issuer.read(token)?;
+        let audiences = claims.audiences_among(audiences)?;
+        claims.check_time(now)?;
+        Ok((claims, audiences))
+    };
+    let (claims, audiences) = match read() {
+        Ok(read) => read,
+        Err(invalid) => return Ok(Err(invalid)),
+    };
+    let state = service_accounts::check_state(server, &claims, now).await?;
+    let standing = Standing { credential: None, expires: claims.expires() };
+    Ok(state.map(|()| Bearer { caller: Caller::new(Arc::new(claims.identity().proved()), standing), audiences }))
 }
 
 /// The token that a request carries.
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 

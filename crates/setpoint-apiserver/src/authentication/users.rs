@@ -28,7 +28,7 @@ pub struct Users {
 impl Users {
     /// Those who hold these tokens, for as long as the server runs.
     pub fn new(tokens: impl IntoIterator<Item = (String, Identity)>) -> Users {
-        let tokens = tokens.into_iter().map(|(token, identity)| (TokenDigest::of(&token), Arc::new(identity)));
+        let tokens = tokens.into_iter().map(|(token, identity)| (TokenDigest::of(&token), Arc::new(identity.proved())));
         Users { tokens: tokens.collect(), file: None, directory: watch::Sender::default() }
     }
 

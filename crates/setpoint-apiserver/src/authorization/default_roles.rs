@@ -1,4 +1,5 @@
-//! The roles and bindings that a server starts with: those of Kubernetes, as far as they are about what is served here.
+//! The roles and bindings that a server starts with: those of Kubernetes, as far as they are about what is served here, and
+//! those for our own kinds.
 //!
 //! `admin`, `edit` and `view` have no rules of their own. They take together those of all roles with their label, so that
 //! whoever adds a kind can add to them.
@@ -7,6 +8,9 @@ use serde_json::{Value, json};
 
 use super::{Kind, MASTERS};
 use crate::kinds::rbac::GROUP;
+
+/// The annotation that says whether a server may add to a default role or binding that exists.
+pub const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
@@ -54,7 +58,6 @@ impl Role {
             Rules::Gathered => {
                 let label = part_label(self.name);
                 object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
-                object["rules"] = Value::Null;
             }
         }
         object
@@ -91,7 +94,7 @@ fn head(kind: &str, name: &str) -> Value {
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
-            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+            "annotations": {AUTO_UPDATE: "true"},
         },
     })
 }
@@ -130,6 +133,10 @@ const ROLES: &[Role] = &[
     Role { name: "admin", part_of: None, rules: Rules::Gathered },
     own("cluster-admin", &[on(ANY, ANY, ANY), at(ANY, ANY)]),
     Role { name: "edit", part_of: Some("admin"), rules: Rules::Gathered },
+    part("setpoint:aggregate-to-admin", "admin", OWN_ADMIN),
+    part("setpoint:aggregate-to-edit", "edit", OWN_EDIT),
+    part("setpoint:aggregate-to-view", "view", OWN_VIEW),
+    own("setpoint:reviewer", REVIEWER),
     part("system:aggregate-to-admin", "admin", ADMIN),
     part("system:aggregate-to-edit", "edit", EDIT),
     part("system:aggregate-to-view", "view", VIEW),
@@ -263,4 +270,47 @@ const VIEW: &[Rule] = &[
     on(READ, &["batch"], &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
     on(READ, &["policy"], &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
     on(READ, &["networking.k8s.io"], &["ingresses", "ingresses/status", "networkpolicies"]),
+];
+
+const OWN: &str = setpoint_api::GROUP;
+const PLANS: &str = "planspec.io";
+
+/// To say what may be done, and that it may: not for those who say what they want.
+const OWN_ADMIN: &[Rule] =
+    &[on(WRITE, &[OWN], &["changesets"]), on(CREATE, &[OWN], &["reviews"]), on(WRITE, &[PLANS], &["gates"])];
+
+const OWN_EDIT: &[Rule] = &[
+    on(WRITE, &[OWN], &["apps", "apps/scale", "machines", "trafficsplits"]),
+    on(WRITE, &[PLANS], &["goals", "plans"]),
+];
+
+/// Environments are the cluster's, and so are nobody's who is given a namespace.
+const OWN_VIEW: &[Rule] = &[
+    on(
+        READ,
+        &[OWN],
+        &[
+            "apps",
+            "apps/scale",
+            "apps/status",
+            "changesets",
+            "changesets/status",
+            "machines",
+            "machines/status",
+            "reviews",
+            "reviews/status",
+            "revisions",
+            "revisions/status",
+            "trafficsplits",
+            "trafficsplits/status",
+        ],
+    ),
+    on(READ, &[PLANS], &["gates", "gates/status", "goals", "goals/status", "plans", "plans/status"]),
+];
+
+/// For those who approve and otherwise look.
+const REVIEWER: &[Rule] = &[
+    on(CREATE, &[OWN], &["reviews"]),
+    on(READ, &[OWN], &["changesets", "changesets/status", "reviews", "reviews/status"]),
+    on(READ, &[PLANS], &["gates", "gates/status"]),
 ];

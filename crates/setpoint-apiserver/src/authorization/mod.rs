@@ -1,10 +1,11 @@
 //! Who may do what: the rules of roles, given to people by bindings.
 //!
-//! Everything here is pure. [`Policy`] is an index over the roles and bindings that exist; a watch on them feeds it one
-//! [`Change`] at a time, and a request is decided from it without I/O. Rights only add up: nothing can be forbidden, so
+//! Everything here is pure. [`Policy`] is an index over the roles and bindings that exist; [`crate::live_policy`] feeds it
+//! one [`Change`] at a time, and what a request asks leave for, its [`Access`], is decided from it without I/O. Rights only add up: nothing can be forbidden, so
 //! the order of rules does not matter, and what is not there cannot be wrong. [`coverage`] keeps people from giving away
 //! rights they do not have; [`default_roles`] is what a server starts with.
 
+mod access;
 mod aggregation;
 pub mod coverage;
 pub mod default_roles;
@@ -20,6 +21,7 @@ use std::fmt;
 
 use crate::authentication::Identity;
 
+pub use access::{Access, To};
 pub use policy::{Change, Kind, Policy};
 pub use rule::Rule;
 pub use subject::{Binding, RoleRef, Subject};
@@ -82,14 +84,24 @@ impl Decision<'_> {
                 None => format!("RBAC: allowed by {binding}"),
             },
             Decision::Refused { policy, attributes } => {
-                let missing = policy.missing_roles(attributes.user, attributes.target.namespace());
-                let missing: Vec<String> = missing.into_iter().map(|role| Missing(role).to_string()).collect();
-                match missing.as_slice() {
-                    [] => String::new(),
-                    [one] => format!("RBAC: {one}"),
-                    many => format!("RBAC: [{}]", many.join(", ")),
+                match policy.faults(attributes.user, attributes.target.namespace()).as_str() {
+                    "" => String::new(),
+                    faults => format!("RBAC: {faults}"),
                 }
             }
+        }
+    }
+}
+
+impl Policy {
+    /// The roles that somebody was given in a namespace and that do not exist, in words; "" if all do.
+    pub fn faults(&self, user: &Identity, namespace: &str) -> String {
+        let missing = self.missing_roles(user, namespace).into_iter();
+        let missing: Vec<String> = missing.map(|role| Missing(role).to_string()).collect();
+        match missing.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
         }
     }
 }

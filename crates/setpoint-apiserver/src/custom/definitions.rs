@@ -13,12 +13,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
+use setpoint_api::protection;
 use setpoint_store::{At, Commit, Expected, Range, Revision};
 use tokio::sync::mpsc;
 
 use super::definition::{resources, stored_schema_digest};
 use super::names::{self, Taken};
 use crate::apply::Writer;
+use crate::authentication::Caller;
 use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
@@ -334,7 +336,9 @@ async fn clean_up(server: &Shared, name: &str) -> Result<()> {
         if stored.is(&bytes) {
             return Ok(());
         }
-        let value = (!deletion::is_released(&definition)).then_some(bytes);
+        // One that was marked since goes when the mark does.
+        let goes = deletion::is_released(&definition) && protection::mark(&definition["metadata"]).is_none();
+        let value = (!goes).then_some(bytes);
         let commit = Commit { key: key.clone(), value, expected: Expected::Revision(entry.revision) };
         match server.store.commit(commit).await {
             Ok(_) if matches!(outcome, Outcome::Left(_)) => return Ok(()),
@@ -368,6 +372,7 @@ async fn delete_objects(server: &Shared, definition: &Value) -> Result<Outcome> 
     let (group, plural) = (text_at(definition, &["spec", "group"]), text_at(definition, &["spec", "names", "plural"]));
     let resource = server.registry().kept_as(group, plural).cloned();
     let resource = resource.ok_or_else(|| Failure::internal(format!("{plural}.{group} is kept nowhere")))?;
+    let itself = Caller::server();
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(None);
     let mut after: Option<String> = None;
@@ -380,7 +385,8 @@ async fn delete_objects(server: &Shared, definition: &Value) -> Result<Outcome> 
             by_namespace.entry(namespace).or_default().push(stored);
         }
         for (namespace, items) in by_namespace {
-            verbs::delete_all(server, &resource, namespace.as_deref(), &items, &options, Timestamp::now()).await?;
+            verbs::delete_all(server, &itself, &resource, namespace.as_deref(), &items, &options, Timestamp::now())
+                .await?;
         }
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),

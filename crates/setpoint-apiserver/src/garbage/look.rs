@@ -153,7 +153,9 @@ async fn delete(
         ..DeleteOptions::default()
     };
     let (namespace, now) = (place.namespace(), Timestamp::now());
-    verbs::delete_object(server, &place.resource, namespace, &place.name, &options, now).await.map(drop)
+    verbs::delete_object(server, &Caller::server(), &place.resource, namespace, &place.name, &options, now)
+        .await
+        .map(drop)
 }
 
 /// Replaces a list in an object's metadata, if the object is still the one that was looked at.

@@ -13,13 +13,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use setpoint_api::protection::PROTECTED;
+use setpoint_api::protection::{self, PROTECTED};
 use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use uuid::Uuid;
 
 use crate::apply::Writer;
+use crate::authentication::Caller;
 use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kinds::namespace;
@@ -222,6 +223,7 @@ async fn empty(server: &Shared, namespace: &str) -> Result<bool> {
 
 /// Deletes all objects of one kind. Returns the finalizers, or the mark, that keep some of them, one entry for each.
 async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Result<Vec<Vec<String>>> {
+    let itself = Caller::server();
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let scope = resource.directory(Some(namespace));
     let mut after: Option<String> = None;
@@ -230,7 +232,8 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let range = Range { scope: &scope, after: after.as_deref(), limit: BATCH, at: At::Now };
         let page = server.store.range(range).await?;
         let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
-        let left = verbs::delete_all(server, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+        let left =
+            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
         kept.extend(left.going.iter().map(finalizers));
         kept.extend((0..left.protected).map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {
@@ -261,7 +264,8 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Re
         // Others may wait for something of their own.
         finalizers.retain(|finalizer| finalizer != namespace::FINALIZER);
     }
-    let released = remaining.is_empty() && deletion::is_released(&new);
+    // One that was marked since goes when the mark does.
+    let released = remaining.is_empty() && deletion::is_released(&new) && protection::mark(&new["metadata"]).is_none();
     if new == old && !released {
         return Ok(false);
     }

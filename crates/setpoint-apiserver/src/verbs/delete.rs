@@ -4,11 +4,12 @@ use futures::future::join_all;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
-use setpoint_api::protection;
 use setpoint_store::Commit;
 
 use super::list::{Listed, select};
 use super::{Written, read, services, unchanged, write};
+use crate::admission::{self, Change};
+use crate::authentication::Caller;
 use crate::deletion::{self, Deletion};
 use crate::failure::{self, Failure, Result};
 use crate::kinds::{custom_resource_definition, namespace};
@@ -28,7 +29,8 @@ const ORPHAN_WARNING: &str = "child pods are preserved by default when jobs are 
 pub(super) async fn delete(server: &Shared, call: Call) -> Result<Response> {
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
     let options = options(server, &call)?;
-    let deleted = delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
+    let deleted =
+        delete_object(server, &call.caller, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
     let mut response = match deleted {
         Deleted::Gone { uid, .. } if !call.resource.rules.returns_deleted => {
             response::json(StatusCode::OK, &failure::deleted(&call.resource, call.name(), &uid))
@@ -49,10 +51,12 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
     // All or nothing, as far as it can be known beforehand.
     for item in &items {
-        let metadata = item.metadata();
-        check_protection(&call.resource, text_at(&metadata, &["name"]), &metadata)?;
+        let object = call.resource.value(item);
+        let name = text_at(&object, &["metadata", "name"]);
+        let change = Change::deletion(&call.caller, &call.resource, call.namespace(), name, &object);
+        admission::admit(server, &change).await?;
     }
-    delete_all(server, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
+    delete_all(server, &call.caller, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
     Ok(renderer.list(&meta, items))
 }
 
@@ -61,6 +65,7 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
 /// seen through to its end, since what it held must be freed.
 pub async fn delete_all(
     server: &Shared,
+    caller: &Caller,
     resource: &Resource,
     namespace: Option<&str>,
     items: &[Stored],
@@ -69,7 +74,7 @@ pub async fn delete_all(
 ) -> Result<Left> {
     let mut left = Left::default();
     for batch in items.chunks(AT_ONCE) {
-        let deletions = batch.iter().map(|item| delete_listed(server, resource, namespace, item, options, now));
+        let deletions = batch.iter().map(|item| delete_listed(server, caller, resource, namespace, item, options, now));
         for outcome in join_all(deletions.collect::<Vec<_>>()).await {
             match outcome {
                 Ok(Deleted::Gone { .. }) => {}
@@ -86,6 +91,7 @@ pub async fn delete_all(
 
 async fn delete_listed(
     server: &Shared,
+    caller: &Caller,
     resource: &Resource,
     namespace: Option<&str>,
     item: &Stored,
@@ -95,7 +101,7 @@ async fn delete_listed(
     let metadata = item.metadata();
     let uid = options.uid.clone().unwrap_or_else(|| text_at(&metadata, &["uid"]).to_owned());
     let this_one = DeleteOptions { uid: Some(uid), ..options.clone() };
-    delete_object(server, resource, namespace, text_at(&metadata, &["name"]), &this_one, now).await
+    delete_object(server, caller, resource, namespace, text_at(&metadata, &["name"]), &this_one, now).await
 }
 
 fn options(server: &Shared, call: &Call) -> Result<DeleteOptions> {
@@ -129,6 +135,7 @@ pub struct Left {
 /// Deletes one object, or marks it for deletion where something still holds it.
 pub async fn delete_object(
     server: &Shared,
+    caller: &Caller,
     resource: &Resource,
     namespace: Option<&str>,
     name: &str,
@@ -139,7 +146,7 @@ pub async fn delete_object(
         let current = read(server, resource, namespace, name).await?;
         let old = resource.value(&current);
         check_preconditions(resource, name, &old, &current, options)?;
-        check_protection(resource, name, &old["metadata"])?;
+        admission::admit(server, &Change::deletion(caller, resource, namespace, name, &old)).await?;
         let decision = if resource.is_namespaces() {
             decide_namespace(resource, name, &old, now)?
         } else if resource.is_definitions() {
@@ -200,18 +207,6 @@ fn decide_namespace(resource: &Resource, name: &str, old: &Value, now: Timestamp
     } else {
         Deletion::Mark(marked)
     })
-}
-
-/// What is protected is not deleted, whoever asks and by whatever way.
-fn check_protection(resource: &Resource, name: &str, metadata: &Value) -> Result<()> {
-    let Some(mark) = protection::mark(metadata) else { return Ok(()) };
-    let verb = if mark == "label" { "label" } else { "annotate" };
-    let why = format!(
-        "it is protected: to delete it, first remove its {mark} with `kubectl {verb} {} {name} {}-`",
-        resource.group_resource(),
-        protection::PROTECTED,
-    );
-    Err(Failure::forbidden(resource, name, &why))
 }
 
 fn check_preconditions(

@@ -4,15 +4,20 @@ mod apply;
 mod create;
 mod delete;
 mod get;
+mod itself;
+mod leave;
 mod list;
 mod patch;
 mod pods;
+mod review;
 mod scale;
 pub mod services;
+mod token;
 mod update;
 mod watch;
 
 pub use delete::{delete_all, delete_object};
+pub use itself::apply_as_server;
 pub use watch::watch;
 
 use setpoint_store::{At, Commit, Expected};
@@ -32,7 +37,7 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
     {
         return Err(Failure::method_not_allowed());
     }
-    if call.verb == Verb::DeleteCollection && call.resource.rules.keeps_collection {
+    if subresource.is_none() && !call.resource.verbs().contains(&call.verb.name()) {
         return Err(Failure::method_not_allowed());
     }
     let reads = matches!(call.verb, Verb::Get | Verb::List);
@@ -47,9 +52,13 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
         (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
         (Verb::Create, Some(Subresource::Binding)) => pods::bind(server, call).await,
         (Verb::Create, Some(Subresource::Eviction)) => pods::evict(server, call).await,
+        (Verb::Create, Some(Subresource::Token)) => token::create(server, call).await,
         (Verb::Get, _) => get::get(server, call).await,
         (Verb::List, _) => list::list(server, call).await,
-        (Verb::Create, _) => create::create(server, call).await,
+        (Verb::Create, _) => match call.resource.review {
+            Some(review) => review::create(server, call, review).await,
+            None => create::create(server, call).await,
+        },
         (Verb::Update, _) => update::update(server, call).await,
         (Verb::Patch, _) => patch::patch(server, call).await,
         (Verb::Delete, _) => delete::delete(server, call).await,
@@ -84,6 +93,7 @@ async fn write(server: &Shared, commit: Commit, answer: impl FnOnce(u64) -> Stor
             if let Some(name) = key.strip_prefix(DEFINITIONS_DIRECTORY) {
                 server.definitions.changed(server, name).await?;
             }
+            server.policy.changed(server, &key).await;
             Ok(Written::Done(answer(committed.revision)))
         }
         Err(setpoint_store::Error::Conflict { .. }) => Ok(Written::Raced),

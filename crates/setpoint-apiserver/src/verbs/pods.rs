@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use setpoint_store::Commit;
 
 use super::{Written, delete_object, read, unchanged, write};
+use crate::admission::{self, Change};
 use crate::failure::{Failure, Result};
 use crate::kinds::pod_binding;
 use crate::object::{self, Stored};
 use crate::query::{DeleteOptions, Query, WriteOptions};
+use crate::registry::Subresource;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 use setpoint_api::field::{Errors, Node};
@@ -24,10 +26,22 @@ pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
     }
     loop {
         let current = read(server, &call.resource, call.namespace(), call.name()).await?;
-        let mut pod = call.resource.value(&current);
+        let old = call.resource.value(&current);
+        let mut pod = old.clone();
         pod_binding::bind(&mut pod, &binding, call.now).map_err(|error| {
             Failure::subresource_conflict(&call.resource, "binding", call.name(), &error.to_string())
         })?;
+        let change = Change {
+            caller: &call.caller,
+            verb: call.verb,
+            resource: &call.resource,
+            part: Subresource::Binding.part(),
+            namespace: call.namespace(),
+            path_name: call.name(),
+            before: Some(&old),
+            after: Some(&pod),
+        };
+        admission::admit(server, &change).await?;
         if options.dry_run {
             return Ok(done());
         }
@@ -49,7 +63,7 @@ pub(super) async fn evict(server: &Shared, call: Call) -> Result<Response> {
     };
     let dry_run = WriteOptions::parse(&call.query, "CreateOptions", call.resource.field_validation())?.dry_run;
     let options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options };
-    delete_object(server, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
+    delete_object(server, &call.caller, &call.resource, call.namespace(), call.name(), &options, call.now).await?;
     Ok(done())
 }
 

@@ -6,6 +6,7 @@ use setpoint_store::{At, Commit, Entry};
 
 use super::create::{create_by_update, insert};
 use super::{Written, services, unchanged, write};
+use crate::admission;
 use crate::apply::{Managers, Writer};
 use crate::deletion;
 use crate::failure::{Failure, Result};
@@ -160,6 +161,17 @@ pub(super) async fn change_found(
         let claim = services::allocate(server, resource, &mut object, Some(old))?;
         warnings.extend(pipeline::finish_update(resource, &mut object, old, part)?);
         warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(old)));
+        let change = admission::Change {
+            caller: &call.caller,
+            verb: call.verb,
+            resource,
+            part,
+            namespace: call.namespace(),
+            path_name: call.name(),
+            before: Some(old),
+            after: Some(&object),
+        };
+        admission::admit(server, &change).await?;
         match save(server, call, options, &current, object, record).await? {
             Written::Done(stored) => {
                 if !options.dry_run {

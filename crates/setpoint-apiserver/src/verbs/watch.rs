@@ -11,7 +11,9 @@ use serde_json::json;
 use setpoint_store::{At, Event, Range, Revision, Store, Watch};
 use tokio::time::{Instant, Interval, Sleep};
 
+use super::leave::Leave;
 use super::list::SCAN;
+use crate::authorization::Access;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::metrics::Held;
@@ -30,7 +32,13 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 /// Events that are ready are sent together up to about this size.
 const CHUNK: usize = 32 * 1024;
 
-pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
+/// Answers with the changes as they come. `access` is what its caller was allowed, and must be allowed for as long as it
+/// lasts.
+pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<Response> {
+    if call.resource.review.is_some() {
+        return Err(Failure::method_not_allowed());
+    }
+    let leave = Leave::ask(server.clone(), call.caller.clone(), access)?;
     let form = negotiate::form(&call.headers)?;
     if form.encoding == Encoding::Yaml {
         return Err(Failure::not_acceptable());
@@ -50,6 +58,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     let timeout_s = options.timeout_seconds.filter(|seconds| *seconds > 0);
     let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
     let follower = Follower {
+        leave,
         redefinitions: call.resource.custom.is_some().then(|| server.registry_changes()),
         last: None,
         store: server.store.clone(),
@@ -129,6 +138,7 @@ const BEHIND: Duration = Duration::from_millis(2);
 
 /// One client's watch.
 struct Follower {
+    leave: Leave,
     resource: Arc<Resource>,
     /// For a custom resource, of which a definition may change or go while it is watched.
     redefinitions: Option<tokio::sync::watch::Receiver<Arc<Registry>>>,
@@ -156,6 +166,11 @@ impl Follower {
     async fn next_chunk(&mut self) -> Option<Bytes> {
         if self.over {
             return None;
+        }
+        if self.leave.is_stale()
+            && let Err(refusal) = self.leave.renew()
+        {
+            return Some(self.end(&refusal));
         }
         let mut chunk = Vec::new();
         while chunk.len() < CHUNK
@@ -185,12 +200,14 @@ impl Follower {
                         self.last = Some(self.store.revision());
                     }
                 }
+                Woken::RightsChanged => {
+                    if let Err(refusal) = self.leave.renew() {
+                        return Some(self.end(&refusal));
+                    }
+                }
                 Woken::Behind => {}
                 Woken::Bookmark => self.write_bookmark(self.watch.progress(), false, &mut chunk),
-                Woken::Failed(error) => {
-                    self.over = true;
-                    return Some(error_event(&too_old(error)));
-                }
+                Woken::Failed(error) => return Some(self.end(&too_old(error))),
                 Woken::Over => {
                     self.over = true;
                     if self.bookmarks.is_some() {
@@ -201,6 +218,12 @@ impl Follower {
             }
         }
         Some(chunk.into())
+    }
+
+    /// The last line of a watch that cannot go on.
+    fn end(&mut self, failure: &Failure) -> Bytes {
+        self.over = true;
+        error_event(failure)
     }
 
     async fn wait(&mut self) -> Woken {
@@ -228,6 +251,8 @@ impl Follower {
         tokio::select! {
             biased;
             () = &mut self.lapse => Woken::Over,
+            // First, so that nothing is told that was written after the right to see it was taken away.
+            () = self.leave.stale() => Woken::RightsChanged,
             _ = redefined => Woken::Redefined,
             event = self.watch.next() => match event {
                 Ok(event) => Woken::Event(event),
@@ -260,7 +285,8 @@ impl Follower {
     fn with_ready(&mut self, first: Bytes) -> Bytes {
         let mut chunk: Option<Vec<u8>> = None;
         // An error comes again from the next wait.
-        while chunk.as_ref().map_or(first.len(), Vec::len) < CHUNK
+        while !self.leave.is_stale()
+            && chunk.as_ref().map_or(first.len(), Vec::len) < CHUNK
             && let Ok(Some(event)) = self.watch.try_next()
         {
             if let Some(line) = self.line(&event) {
@@ -328,6 +354,7 @@ impl Follower {
 
 enum Woken {
     Event(Arc<Event>),
+    RightsChanged,
     Redefined,
     /// What is to be told last may not have arrived yet.
     Behind,

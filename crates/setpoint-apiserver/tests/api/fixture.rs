@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::{Future, IntoFuture};
 use std::ops::Index;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Identity, Server, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 
@@ -25,6 +25,12 @@ pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadat
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const TOKEN: &str = "open-sesame";
+
+/// What the servers of tests are called in tokens.
+pub(crate) const URL: &str = "https://setpoint.test";
+
+/// One key for all, so that a server knows the tokens of the one before it.
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new(URL, [Issuer::new_key()]).expect("a new key is a key"));
 
 /// A server of a test's own.
 #[derive(Clone)]
@@ -54,7 +60,9 @@ impl Api {
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
         let users = Users::new([(TOKEN.to_owned(), identity())]);
-        let server = Server::open(store.clone(), Setup { users }).await.expect("a server opens over a store in memory");
+        let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() })
+            .await
+            .expect("a server opens over a store in memory");
         Api { server, store }
     }
 
@@ -154,6 +162,12 @@ impl Sending {
         self
     }
 
+    /// The same header once more.
+    pub(crate) fn also(mut self, name: &'static str, value: &str) -> Sending {
+        self.request.headers_mut().append(name, value.parse().expect("a test's header is a header"));
+        self
+    }
+
     pub(crate) fn accept(self, media_type: &str) -> Sending {
         self.header(ACCEPT, media_type)
     }
@@ -175,6 +189,18 @@ impl Sending {
 
     pub(crate) fn version(mut self, version: http::Version) -> Sending {
         *self.request.version_mut() = version;
+        self
+    }
+
+    /// As another user, in these groups.
+    pub(crate) fn acting_as(self, user: &str, groups: &[&str]) -> Sending {
+        let sending = self.header("impersonate-user", user);
+        groups.iter().fold(sending, |sending, group| sending.also("impersonate-group", group))
+    }
+
+    /// From somebody whom the transport knows.
+    pub(crate) fn known_as(mut self, identity: Identity) -> Sending {
+        self.request.extensions_mut().insert(identity);
         self
     }
 

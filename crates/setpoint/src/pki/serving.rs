@@ -182,9 +182,12 @@ mod tests {
         };
         let kubeconfig = Kubeconfig::parse(&access.to_string(), folder.path())?;
         let users = Users::new([("right".to_owned(), Identity::new("admin", ["system:masters"]))]);
-        let server = Server::open(Arc::new(MemoryStore::new(setpoint_store::Options::default())), Setup { users })
-            .await
-            .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
+        let server = Server::open(
+            Arc::new(MemoryStore::new(setpoint_store::Options::default())),
+            Setup { users, issuer: crate::issuer::open(&data)? },
+        )
+        .await
+        .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
         let serving = Serving::new(authority, address.ip(), SignedDuration::from_secs(3), Timestamp::now())?;
         let renewal = tokio::spawn(serving.clone().keep_valid());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,0 +1,51 @@
+//! Why an answer that lasts may go on: its caller is still allowed what was asked for.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::authentication::Caller;
+use crate::authorization::Access;
+use crate::failure::Result;
+use crate::server::Shared;
+
+/// The leave that somebody has, as long as rights do not change.
+pub(super) struct Leave {
+    /// Tells when rights change.
+    changes: watch::Receiver<u64>,
+    server: Arc<Shared>,
+    caller: Caller,
+    access: Access,
+}
+
+impl Leave {
+    pub(super) fn ask(server: Arc<Shared>, caller: Caller, access: Access) -> Result<Leave> {
+        let leave = Leave { changes: server.policy.changes(), server, caller, access };
+        // The request was allowed, but what changed between then and now is not heard of.
+        leave.check()?;
+        Ok(leave)
+    }
+
+    /// Whether its caller may still have what was asked for.
+    fn check(&self) -> Result<()> {
+        self.access.check(&self.server.policy.read(), &self.caller.identity)
+    }
+
+    /// Whether it has to be asked for again.
+    pub(super) fn is_stale(&self) -> bool {
+        self.changes.has_changed().unwrap_or(false)
+    }
+
+    /// Ends when it has to be asked for again.
+    pub(super) async fn stale(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Asks for it again.
+    pub(super) fn renew(&mut self) -> Result<()> {
+        self.changes.mark_unchanged();
+        self.check()
+    }
+}
