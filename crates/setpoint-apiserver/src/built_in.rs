@@ -6,11 +6,12 @@ use crate::kind::Behaviour;
 use crate::kinds;
 use crate::kinds::custom_resource_definition::CustomResourceDefinition;
 use crate::registry::{DEFINITIONS, Registry, Resource, Rules, Subresource};
+use crate::reviews::Review;
 use crate::schema::Schemas;
 
 /// All built-in resources.
 pub fn registry(schemas: &Schemas) -> Registry {
-    use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status};
+    use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status, Token};
     let new = |group: &'static str, version: &'static str, kind: &'static str, behaviour: Arc<dyn Behaviour>| {
         let name = definition_name(group, version, kind);
         let schema = schemas.get(&name).unwrap_or_else(|| panic!("{name} is among the built-in schemas"));
@@ -64,6 +65,7 @@ pub fn registry(schemas: &Schemas) -> Registry {
         ..core("Service", "svc", Arc::new(kinds::service::Service))
     });
     registry.add(Resource {
+        subresources: vec![Token],
         rules: Rules { returns_deleted: true, ..Rules::default() },
         ..core("ServiceAccount", "sa", Arc::new(kinds::service_account::ServiceAccount))
     });
@@ -101,6 +103,10 @@ pub fn registry(schemas: &Schemas) -> Registry {
         subresources: vec![Scale, Status],
         ..new("apps", "v1", "StatefulSet", Arc::new(kinds::stateful_set::StatefulSet))
     });
+    for review in Review::ALL {
+        let resource = new(review.group(), "v1", review.kind(), Arc::new(review));
+        registry.add(Resource { namespaced: review == Review::LocalSubjectAccess, review: Some(review), ..resource });
+    }
     registry.add(Resource {
         short_names: vec!["hpa".into()],
         categories: vec!["all".into()],
@@ -192,6 +198,13 @@ pub fn definition_name(group: &str, version: &str, kind: &str) -> String {
 pub fn scale(schemas: &Schemas) -> Resource {
     let schema = schemas.get("io.k8s.api.autoscaling.v1.Scale").expect("Scale is among the built-in schemas");
     Resource::new("autoscaling", "v1", "Scale", Arc::new(kinds::scale::Scale), schema)
+}
+
+/// What the `token` subresource of ServiceAccounts takes and gives. It is not served by itself.
+pub fn token_request(schemas: &Schemas) -> Resource {
+    let (group, kind) = ("authentication.k8s.io", "TokenRequest");
+    let schema = schemas.get(&definition_name(group, "v1", kind)).expect("TokenRequest is among the built-in schemas");
+    Resource::new(group, "v1", kind, Arc::new(Review::Token), schema)
 }
 
 #[cfg(test)]

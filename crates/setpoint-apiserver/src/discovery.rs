@@ -131,8 +131,10 @@ fn resource_facts(resource: &Resource) -> Value {
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": resource.verbs(),
-        "storageVersionHash": storage_hash(resource),
     });
+    if resource.review.is_none() {
+        facts["storageVersionHash"] = storage_hash(resource).into();
+    }
     if !resource.short_names.is_empty() {
         facts["shortNames"] = json!(resource.short_names);
     }

@@ -43,6 +43,7 @@ pub mod registry;
 pub mod render;
 pub mod request;
 pub mod response;
+pub mod reviews;
 pub mod schema;
 pub mod schema_facts;
 pub mod selector;
@@ -52,5 +53,5 @@ pub mod settled;
 pub mod verbs;
 pub mod write;
 
-pub use authentication::{Identity, Users};
+pub use authentication::{Identity, Issuer, Users};
 pub use server::{Server, Setup};

@@ -12,6 +12,7 @@ use crate::custom::CustomKind;
 use crate::kind::{Behaviour, Part};
 use crate::object::Stored;
 use crate::query::FieldValidation;
+use crate::reviews::Review;
 use crate::schema::Schema;
 
 pub type Text = Cow<'static, str>;
@@ -38,6 +39,8 @@ pub struct Resource {
     pub stored_in: Option<Text>,
     /// What its definition says, for a custom resource.
     pub custom: Option<Arc<CustomKind>>,
+    /// What its objects ask, for a kind whose objects are answered and never stored.
+    pub review: Option<Review>,
     pub(crate) head: Bytes,
     /// The object of which nothing was said.
     pub(crate) empty: Value,
@@ -67,6 +70,7 @@ pub enum Subresource {
     Binding,
     Eviction,
     Finalize,
+    Token,
 }
 
 impl Subresource {
@@ -78,6 +82,7 @@ impl Subresource {
             Subresource::Binding => "binding",
             Subresource::Eviction => "eviction",
             Subresource::Finalize => "finalize",
+            Subresource::Token => "token",
         }
     }
 
@@ -85,7 +90,7 @@ impl Subresource {
     pub fn verbs(self) -> &'static [&'static str] {
         match self {
             Subresource::Status | Subresource::Scale | Subresource::EphemeralContainers => &["get", "patch", "update"],
-            Subresource::Binding | Subresource::Eviction => &["create"],
+            Subresource::Binding | Subresource::Eviction | Subresource::Token => &["create"],
             Subresource::Finalize => &["update"],
         }
     }
@@ -96,6 +101,7 @@ impl Subresource {
             Subresource::Scale => ("autoscaling", "v1", "Scale"),
             Subresource::Eviction => ("policy", "v1", "Eviction"),
             Subresource::Binding => ("", "v1", "Binding"),
+            Subresource::Token => ("authentication.k8s.io", "v1", "TokenRequest"),
             _ => (&resource.group, &resource.version, &resource.kind),
         }
     }
@@ -131,6 +137,7 @@ impl Resource {
             rules: Rules::default(),
             stored_in: None,
             custom: None,
+            review: None,
             head: Bytes::from(head),
             empty: schema.empty_object(),
             group,
@@ -151,7 +158,9 @@ impl Resource {
     }
 
     pub fn verbs(&self) -> &'static [&'static str] {
-        if self.custom.is_some() {
+        if self.review.is_some() {
+            &["create"]
+        } else if self.custom.is_some() {
             &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
         } else if self.rules.keeps_collection {
             &["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -175,7 +184,7 @@ impl Resource {
 
     /// Whether what these hold must never be repeated, also where it is at fault.
     pub fn is_secrets(&self) -> bool {
-        self.group.is_empty() && self.plural == "secrets"
+        self.group.is_empty() && self.plural == "secrets" || self.review == Some(Review::Token)
     }
 
     /// Whether these are the definitions of custom resources, which decide what is served.
@@ -301,7 +310,7 @@ impl Registry {
     pub fn add(&mut self, resource: Resource) {
         let resource = Arc::new(resource);
         let (group, version, plural) = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        if resource.stored_in.is_none() && resource.version == resource.storage_version() {
+        if resource.stored_in.is_none() && resource.review.is_none() && resource.version == resource.storage_version() {
             self.kept.insert((group.clone(), plural.clone()), resource.clone());
         }
         if resource.custom.as_ref().is_none_or(|custom| custom.served) {

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_store::Store;
 
-use crate::authentication::{self, Caller, Users};
+use crate::authentication::{self, Caller, Issuer, Users};
 use crate::authorization::Access;
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
@@ -62,7 +62,11 @@ pub struct Shared {
     pub documents: openapi::Documents,
     /// What the `scale` subresources take and give.
     pub scale: Resource,
+    /// What the `token` subresource takes and gives.
+    pub token_request: Resource,
     pub users: Users,
+    /// Who makes and knows the tokens of service accounts.
+    pub issuer: Issuer,
     /// Who may do what, as roles and bindings are now.
     pub policy: LivePolicy,
     ready: AtomicBool,
@@ -73,6 +77,7 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Setup {
     pub users: Users,
+    pub issuer: Issuer,
 }
 
 /// A request to a resource, on its way through the server.
@@ -131,6 +136,7 @@ impl Server {
             metrics: Metrics::default(),
             registry: tokio::sync::watch::Sender::new(Arc::new(built_in::registry(&schemas))),
             scale: built_in::scale(&schemas),
+            token_request: built_in::token_request(&schemas),
             schemas,
             documents: openapi::Documents::default(),
             namespaces,
@@ -138,6 +144,7 @@ impl Server {
             settled: Settled::default(),
             services: Mutex::new(Allocator::new(Allocator::DEFAULT_RANGE, Allocator::DEFAULT_PORTS)),
             users: setup.users,
+            issuer: setup.issuer,
             policy: LivePolicy::default(),
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
@@ -337,6 +344,8 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
     }
     match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, Some(_)) | (false, Some(_), _) => Err(Failure::page_not_found_of(resource)),
+        // What is never stored has no name to be reached by.
+        (_, _, Some(_)) if resource.review.is_some() => Err(Failure::no_such_resource()),
         (true, None, None) if !matches!(*method, Method::GET | Method::HEAD) => Err(Failure::method_not_allowed()),
         _ => Ok(()),
     }

@@ -84,14 +84,24 @@ impl Decision<'_> {
                 None => format!("RBAC: allowed by {binding}"),
             },
             Decision::Refused { policy, attributes } => {
-                let missing = policy.missing_roles(attributes.user, attributes.target.namespace());
-                let missing: Vec<String> = missing.into_iter().map(|role| Missing(role).to_string()).collect();
-                match missing.as_slice() {
-                    [] => String::new(),
-                    [one] => format!("RBAC: {one}"),
-                    many => format!("RBAC: [{}]", many.join(", ")),
+                match policy.faults(attributes.user, attributes.target.namespace()).as_str() {
+                    "" => String::new(),
+                    faults => format!("RBAC: {faults}"),
                 }
             }
+        }
+    }
+}
+
+impl Policy {
+    /// The roles that somebody was given in a namespace and that do not exist, in words; "" if all do.
+    pub fn faults(&self, user: &Identity, namespace: &str) -> String {
+        let missing = self.missing_roles(user, namespace).into_iter();
+        let missing: Vec<String> = missing.map(|role| Missing(role).to_string()).collect();
+        match missing.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
         }
     }
 }

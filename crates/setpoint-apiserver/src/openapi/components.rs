@@ -92,7 +92,7 @@ pub(super) fn schemas(known: &Known<'_>, resources: &[Resource<'_>]) -> Map<Stri
             mark(schema, *kind);
         }
     }
-    for resource in resources {
+    for resource in resources.iter().filter(|resource| resource.verbs.contains(&"list")) {
         let list_kind = Kind { name: resource.list_kind, ..resource.kind };
         if let Some(schema) = schemas.get(&resource.kind.definition()) {
             let list = list(resource, list_kind, schema);

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::{
-    apps, autoscaling, batch, coordination, core, discovery, events, networking, policy, rbac, storage,
+    apps, authentication, authorization, autoscaling, batch, coordination, core, discovery, events, networking, policy,
+    rbac, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta;
@@ -49,6 +50,13 @@ pub(crate) fn definitions_as_json() -> Map<String, Value> {
         add::<apps::v1::Deployment>,
         add::<apps::v1::ReplicaSet>,
         add::<apps::v1::StatefulSet>,
+        add::<authentication::v1::SelfSubjectReview>,
+        add::<authentication::v1::TokenRequest>,
+        add::<authentication::v1::TokenReview>,
+        add::<authorization::v1::LocalSubjectAccessReview>,
+        add::<authorization::v1::SelfSubjectAccessReview>,
+        add::<authorization::v1::SelfSubjectRulesReview>,
+        add::<authorization::v1::SubjectAccessReview>,
         add::<autoscaling::v1::Scale>,
         add::<autoscaling::v2::HorizontalPodAutoscaler>,
         add::<batch::v1::CronJob>,

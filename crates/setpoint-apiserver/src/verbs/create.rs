@@ -17,7 +17,7 @@ use crate::negotiate;
 use crate::object::{self, Stored};
 use crate::query::WriteOptions;
 use crate::record;
-use crate::registry::text_at;
+use crate::registry::{Resource, text_at};
 use crate::render::Renderer;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
@@ -63,7 +63,7 @@ pub(super) async fn insert(
         write::begin_create(resource, &mut candidate, &stamp)?;
         let record = match &record {
             Some(record) => Cow::Borrowed(record),
-            None => Cow::Owned(record_of_new(call, options, &candidate)),
+            None => Cow::Owned(record_of_new(call, options, resource, &candidate)),
         };
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
@@ -107,11 +107,17 @@ pub(super) async fn insert(
     Err(Failure::already_exists(resource, &name, being_deleted))
 }
 
-fn record_of_new(call: &Call, options: &WriteOptions, object: &serde_json::Value) -> Vec<u8> {
+/// The record of what a call makes: an object of the resource it is about, or of what a subresource takes.
+pub(super) fn record_of_new(
+    call: &Call,
+    options: &WriteOptions,
+    resource: &Resource,
+    object: &serde_json::Value,
+) -> Vec<u8> {
     let (manager, now) = (record::manager(&options.manager, &call.headers), seconds(call.now));
-    let api_version = call.resource.api_version();
-    let writer = Writer { manager: &manager, api_version: &api_version, subresource: "", now: &now };
-    record::of_new(&call.resource, object, &writer)
+    let (api_version, subresource) = (resource.api_version(), call.path.subresource.as_deref().unwrap_or_default());
+    let writer = Writer { manager: &manager, api_version: &api_version, subresource, now: &now };
+    record::of_new(resource, object, &writer)
 }
 
 /// Five characters that form no words: no vowels, nothing that looks like another.

@@ -9,8 +9,10 @@ mod leave;
 mod list;
 mod patch;
 mod pods;
+mod review;
 mod scale;
 pub mod services;
+mod token;
 mod update;
 mod watch;
 
@@ -35,7 +37,7 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
     {
         return Err(Failure::method_not_allowed());
     }
-    if call.verb == Verb::DeleteCollection && call.resource.rules.keeps_collection {
+    if subresource.is_none() && !call.resource.verbs().contains(&call.verb.name()) {
         return Err(Failure::method_not_allowed());
     }
     let reads = matches!(call.verb, Verb::Get | Verb::List);
@@ -50,9 +52,13 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
         (Verb::Update | Verb::Patch, Some(Subresource::Scale)) => scale::write(server, call).await,
         (Verb::Create, Some(Subresource::Binding)) => pods::bind(server, call).await,
         (Verb::Create, Some(Subresource::Eviction)) => pods::evict(server, call).await,
+        (Verb::Create, Some(Subresource::Token)) => token::create(server, call).await,
         (Verb::Get, _) => get::get(server, call).await,
         (Verb::List, _) => list::list(server, call).await,
-        (Verb::Create, _) => create::create(server, call).await,
+        (Verb::Create, _) => match call.resource.review {
+            Some(review) => review::create(server, call, review).await,
+            None => create::create(server, call).await,
+        },
         (Verb::Update, _) => update::update(server, call).await,
         (Verb::Patch, _) => patch::patch(server, call).await,
         (Verb::Delete, _) => delete::delete(server, call).await,

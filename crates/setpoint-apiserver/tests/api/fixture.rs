@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::{Future, IntoFuture};
 use std::ops::Index;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Identity, Server, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 
@@ -26,11 +26,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const TOKEN: &str = "open-sesame";
 
+/// What the servers of tests are called in tokens.
+pub(crate) const URL: &str = "https://setpoint.test";
+
+/// One key for all, so that a server knows the tokens of the one before it.
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new(URL, [Issuer::new_key()]).expect("a new key is a key"));
+
 /// A server of a test's own.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) server: Server,
     pub(crate) store: Arc<dyn Store>,
+    /// Who its requests come from.
+    who: Identity,
 }
 
 impl Api {
@@ -54,8 +62,15 @@ impl Api {
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
         let users = Users::new([(TOKEN.to_owned(), identity())]);
-        let server = Server::open(store.clone(), Setup { users }).await.expect("a server opens over a store in memory");
-        Api { server, store }
+        let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() })
+            .await
+            .expect("a server opens over a store in memory");
+        Api { server, store, who: identity() }
+    }
+
+    /// The same server, asked by somebody else.
+    pub(crate) fn as_user<const N: usize>(&self, user: &str, groups: [&str; N]) -> Api {
+        Api { who: Identity::new(user, groups), ..self.clone() }
     }
 
     pub(crate) fn get(&self, path: impl AsRef<str>) -> Sending {
@@ -103,7 +118,7 @@ impl Api {
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = method;
         *request.uri_mut() = path.as_ref().parse().expect("a test's path is a path");
-        request.extensions_mut().insert(identity());
+        request.extensions_mut().insert(self.who.clone());
         Sending { server: self.server.clone(), request }
     }
 

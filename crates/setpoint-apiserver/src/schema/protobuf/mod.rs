@@ -163,7 +163,15 @@ impl Decoder<'_> {
                 // Maps hold texts, bytes and messages: what is not written is empty.
                 let content = wire::last(entry, 2).map_err(refuse)?.unwrap_or(Content::Bytes(&[]));
                 let mut value = Value::Null;
-                self.merge(&mut value, values, content, place.field(key))?;
+                if let Shape::List(_) = **values {
+                    // What cannot be repeated within an entry stands in a message of its own.
+                    for field in Fields::of(content.bytes().map_err(refuse)?) {
+                        let (_, item) = field.map_err(refuse)?;
+                        self.merge(&mut value, values, item, place.field(key))?;
+                    }
+                } else {
+                    self.merge(&mut value, values, content, place.field(key))?;
+                }
                 map.insert(key.to_owned(), value);
                 Value::Object(map)
             }
