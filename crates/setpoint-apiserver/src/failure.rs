@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use setpoint_store as store;
 
 use crate::apply::Conflict;
-use crate::authorization::{Attributes, Target};
 use crate::registry::Resource;
 use setpoint_api::field::{Errors, FieldError};
 
@@ -53,36 +52,21 @@ impl Failure {
         Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
-        let message = format!("{} is forbidden: {why}", resource.qualified(name));
-        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(resource_details(resource, name))
+    /// A refusal that is not about an object.
+    pub fn not_allowed(why: &str) -> Failure {
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", format!("forbidden: {why}")).with_details(json!({}))
     }
 
-    /// Somebody may not do what they want to. The reason may be "".
-    pub fn access_denied(attributes: &Attributes<'_>, reason: &str) -> Failure {
-        let Attributes { user, verb, target } = attributes;
-        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        let (object, wish, details) = match *target {
-            Target::Path(path) => (String::new(), format!("path {path:?}"), json!({})),
-            Target::Resource { group, resource, subresource, name, namespace } => {
-                let mut object = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
-                if !name.is_empty() {
-                    object.push_str(&format!(" {name:?}"));
-                }
-                let part = if subresource.is_empty() { resource } else { &format!("{resource}/{subresource}") };
-                let place = match namespace {
-                    "" => "at the cluster scope".to_owned(),
-                    namespace => format!("in the namespace {namespace:?}"),
-                };
-                let wish = format!("resource {part:?} in API group {group:?} {place}");
-                (object + " is ", wish, kind_details(group, resource, name))
-            }
-        };
-        // A browser must not take any of it for markup.
-        let wish = format!("User {:?} cannot {verb} {wish}", user.user);
-        let wish = wish.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let message = format!("{object}forbidden: {wish}{reason}");
-        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Failure {
+        Failure::forbidden_of(&resource.group, &resource.plural, name, why)
+    }
+
+    /// The same for a resource that may not exist.
+    pub fn forbidden_of(group: &str, resource: &str, name: &str, why: &str) -> Failure {
+        let dot = if group.is_empty() { "" } else { "." };
+        let name_shown = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let message = format!("{resource}{dot}{group}{name_shown} is forbidden: {why}");
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(kind_details(group, resource, name))
     }
 
     /// New content is refused in a namespace that is going away.

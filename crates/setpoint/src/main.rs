@@ -2,6 +2,7 @@
 
 mod crds;
 mod data_dir;
+mod issuer;
 mod kubeconfig;
 mod logging;
 mod pki;

@@ -15,8 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::data_dir::DataDir;
 use crate::kubeconfig::kubeconfig;
-use crate::logging;
 use crate::pki::Authority;
+use crate::{issuer, logging};
 
 const TOKEN: &str = "admin.token";
 const KUBECONFIG: &str = "kubeconfig";
@@ -75,10 +75,11 @@ impl Up {
             StoreKind::Embedded => Arc::new(open_embedded(data.file("store")).await?),
         };
         let users = Users::new([(token.clone(), Identity::new("admin", ["system:masters"]))]);
-        let server = Server::open(store.clone(), Setup { users })
+        let url = format!("https://{}", reachable(address));
+        let issuer = issuer::open(&data, &url)?;
+        let server = Server::open(store.clone(), Setup { users, issuer })
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let url = format!("https://{}", reachable(address));
         data.write(KUBECONFIG, &kubeconfig(&url, authority.certificate_pem(), &token))?;
         let tls = authority.server_config(address.ip())?;
         welcome(&url, &data.file(KUBECONFIG).display().to_string());

@@ -6,10 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use super::identity::{self, ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
-use crate::authorization::Target;
+use crate::authorization::{Access, To};
 
 /// The right that every part of another's identity needs.
-pub const VERB: &str = "impersonate";
+const VERB: &str = "impersonate";
 
 /// The group of the resources that only exist to be named by rules.
 const GROUP: &str = "authentication.k8s.io";
@@ -60,27 +60,26 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, Error> {
     if wanted == Identity::default() { Ok(None) } else { Err(Error::NoUser(in_go_syntax(&wanted))) }
 }
 
-/// What one has to be allowed to impersonate in order to be somebody.
-pub fn targets(wanted: &Identity) -> Vec<Target<'_>> {
-    let target = |group, resource, subresource, name, namespace| Target::Resource {
-        group,
-        resource,
-        subresource,
-        name,
-        namespace,
-    };
-    let mut targets = vec![match identity::service_account_of(&wanted.user) {
-        Some((namespace, name)) => target("", "serviceaccounts", "", name, namespace),
-        None => target("", "users", "", &wanted.user, ""),
+/// What one has to be allowed in order to be somebody.
+pub fn needed(wanted: &Identity) -> Vec<Access> {
+    let mut needed = vec![match identity::service_account_of(&wanted.user) {
+        Some((namespace, name)) => access("", "serviceaccounts", "", name, namespace),
+        None => access("", "users", "", &wanted.user, ""),
     }];
     if !wanted.uid.is_empty() {
-        targets.push(target(GROUP, "uids", "", &wanted.uid, ""));
+        needed.push(access(GROUP, "uids", "", &wanted.uid, ""));
     }
-    targets.extend(wanted.groups.iter().map(|group| target("", "groups", "", group, "")));
+    needed.extend(wanted.groups.iter().map(|group| access("", "groups", "", group, "")));
     for (key, values) in &wanted.extra {
-        targets.extend(values.iter().map(|value| target(GROUP, "userextras", key, value, "")));
+        needed.extend(values.iter().map(|value| access(GROUP, "userextras", key, value, "")));
     }
-    targets
+    needed
+}
+
+fn access(group: &str, resource: &str, subresource: &str, name: &str, namespace: &str) -> Access {
+    let [group, resource, subresource, name, namespace] =
+        [group, resource, subresource, name, namespace].map(str::to_owned);
+    Access { verb: VERB.to_owned(), to: To::Resource { group, resource, subresource, name, namespace } }
 }
 
 /// The identity that comes of a wish that was granted: with the groups that its user always has. Who names groups says
@@ -228,27 +227,20 @@ mod tests {
 
     #[test]
     fn every_part_needs_a_right_of_its_own() {
-        let target = |group, resource, subresource, name, namespace| Target::Resource {
-            group,
-            resource,
-            subresource,
-            name,
-            namespace,
-        };
         let everything = identity("alice", "u-1", &["system:masters", "g"], &[("team", &["blue", "red"])]);
         assert_eq!(
-            targets(&everything),
+            needed(&everything),
             [
-                target("", "users", "", "alice", ""),
-                target(GROUP, "uids", "", "u-1", ""),
-                target("", "groups", "", "system:masters", ""),
-                target("", "groups", "", "g", ""),
-                target(GROUP, "userextras", "team", "blue", ""),
-                target(GROUP, "userextras", "team", "red", ""),
+                access("", "users", "", "alice", ""),
+                access(GROUP, "uids", "", "u-1", ""),
+                access("", "groups", "", "system:masters", ""),
+                access("", "groups", "", "g", ""),
+                access(GROUP, "userextras", "team", "blue", ""),
+                access(GROUP, "userextras", "team", "red", ""),
             ]
         );
         let account = identity("system:serviceaccount:shop:web", "", &[], &[]);
-        assert_eq!(targets(&account), [target("", "serviceaccounts", "", "web", "shop")]);
+        assert_eq!(needed(&account), [access("", "serviceaccounts", "", "web", "shop")]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 
-use crate::authorization::{Attributes, MASTERS};
+use crate::authorization::MASTERS;
 use crate::failure::{Failure, Result};
 use crate::server::Shared;
 
@@ -60,13 +60,7 @@ pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Resu
 /// Lets somebody act as another, if they may in all that makes the other one.
 fn impersonate(server: &Shared, real: Arc<Identity>, wanted: Identity) -> Result<Caller> {
     let policy = server.policy.read();
-    for target in impersonation::targets(&wanted) {
-        let attributes = Attributes { user: &real, verb: impersonation::VERB, target };
-        let decision = policy.decide(&attributes);
-        if !decision.is_allowed() {
-            return Err(Failure::access_denied(&attributes, &decision.reason()));
-        }
-    }
+    impersonation::needed(&wanted).iter().try_for_each(|access| access.check(&policy, &real))?;
     drop(policy);
     Ok(Caller { identity: Arc::new(impersonation::granted(wanted)), impersonator: Some(real) })
 }

@@ -78,7 +78,13 @@ impl Access {
         if decision.is_allowed() {
             return Ok(());
         }
-        Err(Failure::access_denied(&self.attributes(user), &decision.reason()))
+        let reason = decision.reason();
+        let colon = if reason.is_empty() { "" } else { ": " };
+        let why = format!("{}{colon}{reason}", self.refusal(&user.user));
+        Err(match &self.to {
+            To::Resource { group, resource, name, .. } => Failure::forbidden_of(group, resource, name, &why),
+            To::Path(_) => Failure::not_allowed(&why),
+        })
     }
 
     fn attributes<'a>(&'a self, user: &'a Identity) -> Attributes<'a> {
@@ -89,6 +95,24 @@ impl Access {
             To::Path(path) => Target::Path(path),
         };
         Attributes { user, verb: &self.verb, target }
+    }
+
+    /// In Kubernetes' words. A browser must not take any of it for markup.
+    fn refusal(&self, user: &str) -> String {
+        let verb = &self.verb;
+        let text = match &self.to {
+            To::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),
+            To::Resource { group, resource, subresource, namespace, .. } => {
+                let slash = if subresource.is_empty() { "" } else { "/" };
+                let place = match namespace.as_str() {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                let resource = format!("{resource}{slash}{subresource}");
+                format!("User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {place}")
+            }
+        };
+        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
     }
 }
 

@@ -35,10 +35,10 @@ const CHUNK: usize = 32 * 1024;
 /// Answers with the changes as they come. `access` is what its caller was allowed, and must be allowed for as long as it
 /// lasts.
 pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<Response> {
-    let leave = Leave::ask(server.clone(), call.caller.clone(), access)?;
     if call.resource.review.is_some() {
         return Err(Failure::method_not_allowed());
     }
+    let leave = Leave::ask(server.clone(), call.caller.clone(), access)?;
     let form = negotiate::form(&call.headers)?;
     if form.encoding == Encoding::Yaml {
         return Err(Failure::not_acceptable());

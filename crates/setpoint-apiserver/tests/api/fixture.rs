@@ -169,6 +169,12 @@ impl Sending {
         self
     }
 
+    /// The same header once more.
+    pub(crate) fn also(mut self, name: &'static str, value: &str) -> Sending {
+        self.request.headers_mut().append(name, value.parse().expect("a test's header is a header"));
+        self
+    }
+
     pub(crate) fn accept(self, media_type: &str) -> Sending {
         self.header(ACCEPT, media_type)
     }
@@ -190,6 +196,18 @@ impl Sending {
 
     pub(crate) fn version(mut self, version: http::Version) -> Sending {
         *self.request.version_mut() = version;
+        self
+    }
+
+    /// As another user, in these groups.
+    pub(crate) fn acting_as(self, user: &str, groups: &[&str]) -> Sending {
+        let sending = self.header("impersonate-user", user);
+        groups.iter().fold(sending, |sending, group| sending.also("impersonate-group", group))
+    }
+
+    /// From somebody whom the transport knows.
+    pub(crate) fn known_as(mut self, identity: Identity) -> Sending {
+        self.request.extensions_mut().insert(identity);
         self
     }
 

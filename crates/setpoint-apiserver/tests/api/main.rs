@@ -3,6 +3,7 @@
 //! The facts are those of a kube-apiserver; where a test names a message, clients or people are known to read it.
 
 mod apply;
+mod authentication;
 mod authorization;
 mod crds;
 mod fixture;

@@ -46,6 +46,11 @@ async fn kubectl_deletes_with_each_cascade() -> Result<()> {
     follow("deletion.txt").await
 }
 
+#[tokio::test]
+async fn kubectl_tells_who_may_do_what() -> Result<()> {
+    follow("identity.txt").await
+}
+
 /// Runs a script on a server of its own and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");

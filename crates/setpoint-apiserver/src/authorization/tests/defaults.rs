@@ -80,8 +80,10 @@ fn default_roles_are_those_kubernetes_documents() {
     // Nothing stands in the roles that is not in the table, but to act as a service account.
     for rule in policy.aggregated_rules("admin").expect("it gathers") {
         for (group, what) in rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |what| (group, what))) {
-            let known =
-                DOCUMENTED.iter().chain(OWN).any(|row| *row.0 == **group && row.1.split(' ').any(|known| *known == **what));
+            let known = DOCUMENTED
+                .iter()
+                .chain(OWN)
+                .any(|row| *row.0 == **group && row.1.split(' ').any(|known| *known == **what));
             assert!(known, "{group}/{what}");
         }
         assert!(rule.verbs.iter().all(|verb| &**verb == "impersonate" || VERBS.iter().any(|known| *known.0 == **verb)));

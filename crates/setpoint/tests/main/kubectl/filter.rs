@@ -14,6 +14,7 @@ const RULES: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\d[ \t]\d\d:\d\d:\d\d(\.\d+)? [+-]\d{4}", "TIME"),
     (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
     (r"\b10\.\d+\.\d+\.\d+\b", "IP"),
     (r#"("?resourceVersion"?: ?)"\d+""#, r#"$1"REVISION""#),
     (r"/tmp/(LIVE|MERGED)-\d+/", "/tmp/$1/"),
@@ -48,6 +49,7 @@ fn what_differs_from_run_to_run_is_replaced() -> Result<()> {
         ("a revision", "    resourceVersion: \"17\"\n", "    resourceVersion: \"REVISION\"\n"),
         ("a time in an object", "t: \"2024-05-06T07:08:09Z\"\n", "t: \"TIME\"\n"),
         ("a generated name", "configmap/generated-x2v4z created\n", "configmap/generated-NAME created\n"),
+        ("a token", "eyJh.eyJi_.x-Y\n", "TOKEN\n"),
         ("an address", "running at https://127.0.0.1:40301\n", "running at https://ADDRESS\n"),
     ];
     let filter = Filter::new()?;

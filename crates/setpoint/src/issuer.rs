@@ -1,0 +1,52 @@
+//! The keys with which service accounts' tokens are signed, in the data folder.
+
+use anyhow::{Context as _, Result};
+use rcgen::KeyPair;
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use setpoint_apiserver::Issuer;
+
+use crate::data_dir::DataDir;
+
+/// One key or more, as PEM. The first signs, and tokens of all are known.
+const KEYS: &str = "service-accounts.key";
+
+/// The issuer of tokens for the server at this URL; its key is made on first start.
+pub(crate) fn open(data: &DataDir, url: &str) -> Result<Issuer> {
+    let pem = match data.read(KEYS)? {
+        Some(pem) => pem,
+        None => {
+            let pem = KeyPair::generate()?.serialize_pem();
+            data.write(KEYS, &pem)?;
+            pem
+        }
+    };
+    let damaged = || format!("{KEYS} in the data folder is damaged");
+    let keys: Vec<PrivatePkcs8KeyDer<'_>> =
+        PrivatePkcs8KeyDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().with_context(damaged)?;
+    Issuer::new(url, keys.iter().map(|key| key.secret_pkcs8_der())).with_context(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_more_can_be_added() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = DataDir::open(&folder.path().join("data")).expect("nobody uses it");
+        open(&data, "https://a").expect("a key is made");
+        let made = data.read(KEYS).expect("readable").expect("it was made");
+        open(&data, "https://a").expect("the key is found");
+        assert_eq!(data.read(KEYS).expect("readable").as_ref(), Some(&made));
+        let rotated = KeyPair::generate().expect("a key").serialize_pem() + &made;
+        data.write(KEYS, &rotated).expect("the folder is writable");
+        let issuer = open(&data, "https://a").expect("two keys are read");
+        assert!(format!("{issuer:?}").ends_with("keys: 2 }"), "{issuer:?}");
+        for damaged in ["", "no key", &made[..made.len() / 2]] {
+            data.write(KEYS, damaged).expect("the folder is writable");
+            let error = open(&data, "https://a").expect_err("a damaged key must not be replaced in silence");
+            assert!(error.to_string().contains("service-accounts.key"), "{error}");
+        }
+    }
+}
