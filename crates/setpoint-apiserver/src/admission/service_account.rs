@@ -37,11 +37,11 @@ pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
                 namespace: change.place().to_owned(),
             },
         };
-        let user = &change.caller.identity;
-        if !access.is_allowed(policy, user) {
-            let why = format!("it would run as the service account {account:?}: {}", access.refusal(&user.user));
-            return Err(Failure::forbidden(change.resource, change.name(), &why));
-        }
+        access.check(policy, &change.caller.identity).map_err(|refusal| {
+            let why =
+                format!("it would run as a service account that its writer may not act as: {}", refusal.message());
+            Failure::forbidden(change.resource, change.name(), &why)
+        })?;
     }
     Ok(())
 }

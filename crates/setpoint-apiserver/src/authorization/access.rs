@@ -98,7 +98,7 @@ impl Access {
     }
 
     /// In Kubernetes' words. A browser must not take any of it for markup.
-    pub fn refusal(&self, user: &str) -> String {
+    fn refusal(&self, user: &str) -> String {
         let verb = &self.verb;
         let text = match &self.to {
             To::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),

@@ -37,6 +37,8 @@ static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new(URL, [Issuer::new
 pub(crate) struct Api {
     pub(crate) server: Server,
     pub(crate) store: Arc<dyn Store>,
+    /// Who its requests come from.
+    who: Identity,
 }
 
 impl Api {
@@ -63,7 +65,12 @@ impl Api {
         let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() })
             .await
             .expect("a server opens over a store in memory");
-        Api { server, store }
+        Api { server, store, who: identity() }
+    }
+
+    /// The same server, asked by somebody else.
+    pub(crate) fn as_user<const N: usize>(&self, user: &str, groups: [&str; N]) -> Api {
+        Api { who: Identity::new(user, groups), ..self.clone() }
     }
 
     pub(crate) fn get(&self, path: impl AsRef<str>) -> Sending {
@@ -111,7 +118,7 @@ impl Api {
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = method;
         *request.uri_mut() = path.as_ref().parse().expect("a test's path is a path");
-        request.extensions_mut().insert(identity());
+        request.extensions_mut().insert(self.who.clone());
         Sending { server: self.server.clone(), request }
     }
 

@@ -4,6 +4,7 @@
 
 mod apply;
 mod authentication;
+mod authorization;
 mod crds;
 mod fixture;
 mod garbage;
