@@ -31,6 +31,11 @@ impl Caller {
             LazyLock::new(|| Arc::new(Identity::new("system:setpoint", [MASTERS])));
         Caller { identity: SERVER.clone(), impersonator: None }
     }
+
+    /// Who authenticated, whoever they act as.
+    pub fn real(&self) -> &Identity {
+        self.impersonator.as_ref().unwrap_or(&self.identity)
+    }
 }
 
 /// Establishes who a request comes from. An identity in the request's extensions was established by its transport (a

@@ -13,8 +13,9 @@ use tokio::time::{Instant, Interval, Sleep};
 
 use super::list::SCAN;
 use crate::failure::{Failure, Result};
+use crate::fairness::{self, Holding, Pace};
 use crate::filter::Filter;
-use crate::metrics::Held;
+use crate::metrics;
 use crate::negotiate::{self, Encoding, Shape};
 use crate::object::Stored;
 use crate::query::ListOptions;
@@ -42,6 +43,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     }
     let filter = Filter::parse(&call.resource, &options)?;
     let scope = filter.scope(&call.resource, call.namespace());
+    let held = server.fairness.hold(&call.caller.real().user, Holding::Watch, 1)?;
     let start = match begin(server, &scope, &options).await {
         Ok(start) => start,
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
@@ -68,7 +70,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         stopping: server.stopping(),
         columns_sent: false,
         over: false,
-        _held: server.metrics.watch(),
+        pace: server.fairness.pace(&call.caller.real().user),
+        _held: (server.metrics.watch(), held),
     };
     Ok(response::streamed(stream::unfold(follower, |mut follower| async move {
         let chunk = follower.next_chunk().await?;
@@ -145,7 +148,8 @@ struct Follower {
     stopping: tokio::sync::watch::Receiver<bool>,
     columns_sent: bool,
     over: bool,
-    _held: Held,
+    pace: Pace,
+    _held: (metrics::Held, fairness::Held),
 }
 
 impl Follower {
@@ -155,6 +159,11 @@ impl Follower {
             return None;
         }
         let mut chunk = Vec::new();
+        // What is told to begin with is work, unlike the wait for what comes then.
+        let _turn = match self.initial.is_empty() {
+            true => None,
+            false => Some(self.pace.turn().await),
+        };
         while chunk.len() < CHUNK
             && let Some(stored) = self.initial.pop_front()
         {
