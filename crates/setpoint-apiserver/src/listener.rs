@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::authentication::ClientCertificate;
 use crate::idle::Usage;
 use crate::server::{Server, Source};
 
@@ -113,9 +114,15 @@ async fn greet(acceptor: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<Tcp
 /// Answers the requests of a connection until it ends.
 async fn converse(server: Server, stream: TlsStream<TcpStream>, source: IpAddr, usage: Usage, watcher: Watcher) {
     let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    // TLS has verified it; whether it is revoked, or has expired meanwhile, is asked at each request.
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificate = certificates.first().and_then(|first| ClientCertificate::read(first)).map(Arc::new);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         let (server, answering) = (server.clone(), usage.begin());
         request.extensions_mut().insert(Source(source));
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         async move { Ok::<_, Infallible>(server.handle(request).await.map(|body| answering.with(body))) }
     });
     let stream = TokioIo::new(stream);

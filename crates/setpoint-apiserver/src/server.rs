@@ -163,6 +163,8 @@ impl Server {
         tokio::spawn(cleaner.run(server.0.clone()));
         tokio::spawn(garbage::run(server.0.clone()));
         tokio::spawn(expiry::run(server.0.clone()));
+        let shared = server.0.clone();
+        tokio::spawn(async move { shared.users.follow_file().await });
         server.0.ready.store(true, Ordering::Release);
         Ok(server)
     }
@@ -173,8 +175,8 @@ impl Server {
         self.0.stopping.send_replace(true);
     }
 
-    /// Answers one request. An identity put into the request's extensions by the transport counts; a bearer token is
-    /// looked at where there is none.
+    /// Answers one request. An identity or a certificate put into the request's extensions by the transport counts; a
+    /// bearer token is looked at where there is none.
     pub async fn handle<B>(&self, request: Request<B>) -> Response
     where
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,

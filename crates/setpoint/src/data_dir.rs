@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A data folder that this process alone uses.
+/// A data folder that this process alone uses, or alone of its sort.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -24,13 +24,7 @@ impl DataDir {
             .create(path)
             .with_context(|| format!("cannot make the data folder {}", path.display()))?;
         let lock_path = path.join("lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&lock_path)
-            .with_context(|| format!("cannot open {}", lock_path.display()))?;
+        let lock = lock_file(&lock_path)?;
         match lock.try_lock() {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
             Err(fs::TryLockError::WouldBlock) => bail!(
@@ -41,6 +35,17 @@ impl DataDir {
                 Err(error).with_context(|| format!("cannot lock {}", lock_path.display()))
             }
         }
+    }
+
+    /// Opens a folder that a server may be using, and waits for others that have opened it with the same lock.
+    pub(crate) fn open_beside_server(path: &Path, lock: &str) -> Result<DataDir> {
+        if !path.is_dir() {
+            bail!("there is no data folder {}; `setpoint up` makes it, and --data-dir names another", path.display());
+        }
+        let lock_path = path.join(lock);
+        let lock = lock_file(&lock_path)?;
+        lock.lock().with_context(|| format!("cannot lock {}", lock_path.display()))?;
+        Ok(DataDir { path: path.to_owned(), _lock: lock })
     }
 
     /// The folder used when none is named: under the user's data home.
@@ -78,6 +83,12 @@ impl DataDir {
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+fn lock_file(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(false).write(true).mode(0o600);
+    options.open(path).with_context(|| format!("cannot open {}", path.display()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ mod data_dir;
 mod kubeconfig;
 mod logging;
 mod pki;
+mod token;
 mod up;
+mod user;
 
 use std::process::ExitCode;
 
@@ -24,12 +26,16 @@ enum Command {
     Up(up::Up),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
+    /// Give people access, and take it away
+    #[command(subcommand)]
+    User(user::User),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
         Command::Crds(crds) => crds.run(),
+        Command::User(user) => user.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use rand::RngCore as _;
+use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Server, Setup, Users, audit, listener};
@@ -16,12 +16,14 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::data_dir::DataDir;
-use crate::kubeconfig::kubeconfig;
+use crate::kubeconfig::{Access, Proof};
 use crate::logging;
-use crate::pki::Authority;
+use crate::pki::{Authority, SERVING_LIFE, Serving};
+use crate::token;
+use crate::user::USERS;
 
 const TOKEN: &str = "admin.token";
-const KUBECONFIG: &str = "kubeconfig";
+pub(crate) const KUBECONFIG: &str = "kubeconfig";
 const AUDIT_LOG: &str = "audit/audit.log";
 /// Open files that are not connections: the store's, mostly.
 const OTHER_FILES: usize = 512;
@@ -80,8 +82,10 @@ impl Up {
             None => DataDir::default_path()?,
         };
         let data = DataDir::open(&path)?;
-        let authority = Authority::open(&data)?;
+        let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
+        let admin = Identity::new("admin", ["system:masters"]);
+        let users = Users::new([(token.clone(), admin)]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await
             .with_context(|| format!("cannot listen on {}; choose another address with --listen", self.listen))?;
@@ -90,15 +94,24 @@ impl Up {
             StoreKind::Memory => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
             StoreKind::Embedded => Arc::new(open_embedded(data.file("store")).await?),
         };
-        let users = Users::new([(token.clone(), Identity::new("admin", ["system:masters"]))]);
         let audit = self.open_audit_log(&data)?;
         let setup = Setup { users, limits: Limits::default(), audit: audit.clone() };
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
         let url = format!("https://{}", reachable(address));
-        data.write(KUBECONFIG, &kubeconfig(&url, authority.certificate_pem(), &token))?;
-        let tls = authority.server_config(address.ip())?;
+        let access = Access {
+            server: &url,
+            tls_server_name: None,
+            ca_pem: authority.certificate_pem(),
+            context: "setpoint",
+            user: "setpoint-admin",
+            proof: Proof::Token(&token),
+        };
+        data.write(KUBECONFIG, &access.to_string())?;
+        let serving = Serving::new(authority, address.ip(), SERVING_LIFE, Timestamp::now())?;
+        let tls = serving.tls()?;
+        tokio::spawn(serving.keep_valid());
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
         tokio::time::timeout(DRAIN, store.close())
@@ -148,9 +161,7 @@ fn admin_token(data: &DataDir) -> Result<String> {
     if let Some(token) = data.read(TOKEN)?.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()) {
         return Ok(token);
     }
-    let mut bytes = [0u8; 32];
-    rand::rng().fill_bytes(&mut bytes);
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = token::random();
     data.write(TOKEN, &token)?;
     Ok(token)
 }

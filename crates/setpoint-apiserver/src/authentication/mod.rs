@@ -1,18 +1,28 @@
 //! Who is asking, and as whom.
 
+mod certificate;
+mod credential;
+mod directory;
 mod identity;
+mod roster;
+mod roster_file;
 mod users;
 
 use std::sync::{Arc, LazyLock};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jiff::Timestamp;
 
 use crate::authorization::MASTERS;
 use crate::failure::{Failure, Result};
 use crate::server::Shared;
 
+pub use certificate::{ClientCertificate, not_after};
+pub use credential::{Credential, Serial, TokenDigest};
 pub use identity::Identity;
+pub use roster::{Roster, RosterError, User, group_fault, name_fault};
+pub use roster_file::FileError;
 pub use users::Users;
 
 /// Who a request comes from.
@@ -22,14 +32,28 @@ pub struct Caller {
     pub identity: Arc<Identity>,
     /// Who really asks, where that is somebody else.
     pub impersonator: Option<Arc<Identity>>,
+    pub standing: Standing,
+}
+
+/// What a caller is let in for; a watch ends with it. By default it lasts.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// What may be revoked.
+    pub credential: Option<Credential>,
+    /// The end that the credential itself states.
+    pub expires: Option<Timestamp>,
 }
 
 impl Caller {
+    pub fn new(identity: Arc<Identity>, standing: Standing) -> Caller {
+        Caller { identity, impersonator: None, standing }
+    }
+
     /// The server itself, which may do anything.
     pub fn server() -> Caller {
         static SERVER: LazyLock<Arc<Identity>> =
             LazyLock::new(|| Arc::new(Identity::new("system:setpoint", [MASTERS])));
-        Caller { identity: SERVER.clone(), impersonator: None }
+        Caller::new(SERVER.clone(), Standing::default())
     }
 
     /// Who authenticated, whoever they act as.
@@ -38,23 +62,26 @@ impl Caller {
     }
 }
 
-/// Establishes who a request comes from. An identity in the request's extensions was established by its transport (a
-/// client in the same process).
+/// Establishes who a request comes from.
 pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
-    let identity = match parts.extensions.get::<Identity>() {
-        Some(identity) => Arc::new(identity.clone()),
-        None => recognize(server, &parts.headers)?,
-    };
+    let caller = recognize(server, parts).ok_or_else(Failure::unauthorized)?;
     // To act as somebody else is not possible yet, and doing it as oneself is not what was asked for.
     match parts.headers.keys().find(|name| name.as_str().starts_with("impersonate-")) {
-        None => Ok(Caller { identity, impersonator: None }),
+        None => Ok(caller),
         Some(_) => Err(Failure::not_allowed("impersonation is not supported")),
     }
 }
 
-fn recognize(server: &Shared, headers: &HeaderMap) -> Result<Arc<Identity>> {
-    let token = bearer_token(headers).ok_or_else(Failure::unauthorized)?;
-    server.users.by_token(token).ok_or_else(Failure::unauthorized)
+/// What stands in the request's extensions was established by its transport: the identity of a client in the same process,
+/// or the certificate of a connection. Whoever shows a certificate is not asked for a token.
+fn recognize(server: &Shared, parts: &http::request::Parts) -> Option<Caller> {
+    if let Some(identity) = parts.extensions.get::<Identity>() {
+        return Some(Caller::new(Arc::new(identity.clone()), Standing::default()));
+    }
+    if let Some(certificate) = parts.extensions.get::<Arc<ClientCertificate>>() {
+        return server.users.by_certificate(certificate);
+    }
+    server.users.by_token(bearer_token(&parts.headers)?)
 }
 
 /// The token that a request carries.

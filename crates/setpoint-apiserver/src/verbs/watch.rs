@@ -68,6 +68,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
             interval
         }),
         stopping: server.stopping(),
+        lapse: Box::pin(server.users.lapse(call.caller.standing)),
         columns_sent: false,
         over: false,
         pace: server.fairness.pace(&call.caller.real().user),
@@ -146,6 +147,8 @@ struct Follower {
     deadline: Pin<Box<Sleep>>,
     bookmarks: Option<Interval>,
     stopping: tokio::sync::watch::Receiver<bool>,
+    /// Resolves when the client is no longer let in.
+    lapse: Pin<Box<dyn Future<Output = ()> + Send>>,
     columns_sent: bool,
     over: bool,
     pace: Pace,
@@ -233,6 +236,7 @@ impl Follower {
         };
         tokio::select! {
             biased;
+            () = &mut self.lapse => Woken::Over,
             _ = redefined => Woken::Redefined,
             event = self.watch.next() => match event {
                 Ok(event) => Woken::Event(event),

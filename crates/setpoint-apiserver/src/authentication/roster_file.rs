@@ -1,0 +1,218 @@
+//! A roster in a file that others write, noticed when it changes.
+//!
+//! Faults are not taken for an empty roster: that would lock everybody out, and let revoked certificates in. What the
+//! file last said when it was sound goes on counting, so whoever is new waits until it is repaired, and the log says so.
+
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::roster::ROSTER_LIMIT;
+use super::{Roster, RosterError};
+
+/// A file that was changed less than this ago may change again without its times telling: they advance in steps.
+const STEP: Duration = Duration::from_millis(50);
+
+/// A file that holds a roster.
+#[derive(Debug)]
+pub(super) struct RosterFile {
+    path: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The file that was read last; `None` if it has to be read in any case.
+    look: Option<Look>,
+    /// What was wrong with it, so that the same is said once.
+    fault: Option<String>,
+}
+
+/// What tells that a file is another than before, without reading it.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    File { device: u64, inode: u64, size: u64, mode: u32, modified: (i64, i64), changed: (i64, i64) },
+    Unseen(ErrorKind),
+}
+
+/// Why a file of users cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("{} cannot be read; let its owner run the server", .path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{} is gone; restore it, or end all users with `{{\"version\": 1, \"users\": []}}`", .path.display())]
+    Gone { path: PathBuf },
+    #[error("{} can be used by others than its owner; run `chmod 600 {}`", .path.display(), .path.display())]
+    Open { path: PathBuf },
+    #[error("{} is damaged; restore it, or correct it by docs/users.md", .path.display())]
+    Damaged { path: PathBuf, source: RosterError },
+}
+
+impl RosterFile {
+    /// Reads the file; where there is none, there are no users.
+    pub(super) fn open(path: PathBuf) -> Result<(RosterFile, Roster), FileError> {
+        let (look, roster) = match read(&path) {
+            (look, Err(FileError::Gone { .. })) => (look, Roster::default()),
+            (look, roster) => (look, roster?),
+        };
+        let seen = Mutex::new(Seen { look: look.settled(), fault: None });
+        Ok((RosterFile { path, seen }, roster))
+    }
+
+    /// What the file says, if that may be something else than last time.
+    pub(super) fn changed(&self) -> Option<Roster> {
+        let mut seen = self.seen.lock();
+        if seen.look.as_ref() == Some(&Look::at(&self.path)) {
+            return None;
+        }
+        let (look, roster) = read(&self.path);
+        seen.look = look.settled();
+        match roster {
+            Ok(roster) => {
+                if seen.fault.take().is_some() {
+                    tracing::info!(file = %self.path.display(), "the users are read again");
+                }
+                Some(roster)
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+                let fault = format!("{error}{cause}");
+                if seen.fault.as_ref() != Some(&fault) {
+                    tracing::error!("the users stay as they were: {fault}");
+                    seen.fault = Some(fault);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> (Look, Result<Roster, FileError>) {
+    let failed = |error: std::io::Error| {
+        let path = path.to_owned();
+        let gone = error.kind() == ErrorKind::NotFound;
+        let look = Look::Unseen(error.kind());
+        (look, Err(if gone { FileError::Gone { path } } else { FileError::Unreadable { path, source: error } }))
+    };
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return failed(error),
+    };
+    let look = Look::of(&metadata);
+    if metadata.mode() & 0o077 != 0 {
+        return (look, Err(FileError::Open { path: path.to_owned() }));
+    }
+    let mut text = Vec::new();
+    if let Err(error) = file.take(ROSTER_LIMIT + 1).read_to_end(&mut text) {
+        return failed(error);
+    }
+    (look, Roster::parse(&text).map_err(|source| FileError::Damaged { path: path.to_owned(), source }))
+}
+
+impl Look {
+    fn at(path: &Path) -> Look {
+        std::fs::metadata(path).map_or_else(|error| Look::Unseen(error.kind()), |metadata| Look::of(&metadata))
+    }
+
+    fn of(file: &Metadata) -> Look {
+        Look::File {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            mode: file.mode(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+
+    /// This look, if another content would look different.
+    fn settled(self) -> Option<Look> {
+        let Look::File { changed: (seconds, nanoseconds), .. } = self else { return Some(self) };
+        let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()?;
+        (age > STEP).then_some(self)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs::{self, OpenOptions, Permissions};
+    use std::io::Write as _;
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    pub(crate) fn folder() -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("users.json");
+        (folder, path)
+    }
+
+    /// Writes the file in place, which is the harder way to notice.
+    pub(crate) fn write(path: &Path, text: &str) {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.create(true).write(true).truncate(true).mode(0o600).open(path).expect("it can be written");
+        file.write_all(text.as_bytes()).expect("it is written");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_has_no_users() {
+        let (_folder, path) = folder();
+        let (file, roster) = RosterFile::open(path.clone()).expect("no file is no fault");
+        assert_eq!(roster, Roster::default());
+        assert_eq!(file.changed(), None);
+        write(&path, &Roster::default().text());
+        assert_eq!(file.changed(), Some(Roster::default()));
+    }
+
+    #[test]
+    fn a_file_that_is_not_sound_is_refused_at_the_start() {
+        let sound = Roster::default().text();
+        let rows = [
+            ("damaged", "{", 0o600, "is damaged; restore it"),
+            ("readable by a group", &sound, 0o640, "run `chmod 600"),
+            ("writable by all", &sound, 0o602, "run `chmod 600"),
+        ];
+        for (row, text, mode, expected) in rows {
+            let (_folder, path) = folder();
+            write(&path, text);
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the file is ours");
+            let error = RosterFile::open(path).expect_err(row).to_string();
+            assert!(error.contains(expected), "{row}: {error}");
+        }
+        let (folder, _) = folder();
+        let error = RosterFile::open(folder.path().to_owned()).expect_err("a folder").to_string();
+        assert!(error.contains("chmod") || error.contains("cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_read_again_when_its_permissions_are_right() {
+        let (_folder, path) = folder();
+        write(&path, &Roster::default().text());
+        let (file, _) = RosterFile::open(path.clone()).expect("it is sound");
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("the file is ours");
+        assert_eq!(file.changed(), None);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
+        assert_eq!(file.changed(), Some(Roster::default()));
+    }
+
+    #[test]
+    fn a_file_that_stays_is_not_read_again() {
+        let (_folder, path) = folder();
+        write(&path, &Roster::default().text());
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        let look = Look::of(&fs::metadata(&path).expect("it is there"));
+        assert!(look.settled().is_none(), "it may change again within a step of its times");
+        let seconds = old.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs() as i64;
+        let look = Look::File { device: 1, inode: 1, size: 1, mode: 0, modified: (seconds, 0), changed: (seconds, 0) };
+        assert!(look.settled().is_some());
+    }
+}

@@ -1,0 +1,62 @@
+//! `setpoint user`: who may come in besides the administrator.
+//!
+//! The commands work on the data folder, beside a server that runs or without one; a running server notices.
+
+mod create;
+mod list;
+mod register;
+mod revoke;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+
+use crate::data_dir::DataDir;
+
+pub(crate) use register::USERS;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum User {
+    /// Give somebody a credential, and print a kubeconfig with it
+    Create(create::Create),
+    /// List who was given a credential
+    List(list::List),
+    /// Take somebody's credentials away
+    Revoke(revoke::Revoke),
+}
+
+impl User {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            User::Create(create) => create.run(),
+            User::List(list) => list.run(),
+            User::Revoke(revoke) => revoke.run(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+struct Folder {
+    /// The data folder, which may be in use [default: setpoint under the user's data home]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl Folder {
+    fn path(&self) -> Result<PathBuf> {
+        self.data_dir.clone().map_or_else(DataDir::default_path, Ok)
+    }
+}
+
+/// Writes what a command is asked for.
+fn print(text: &str) -> Result<()> {
+    io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+/// Says something beside what a command is asked for.
+#[expect(clippy::print_stderr, reason = "remarks must not end up in what is printed for programs")]
+fn remark(text: &str) {
+    eprintln!("{text}");
+}
