@@ -87,7 +87,7 @@ pub fn warn(response: &mut Response, warnings: impl IntoIterator<Item = impl AsR
 }
 
 /// Makes an answer that is made while it is sent wait for its turn before each piece, and counts it until it is sent.
-pub fn paced(response: Response, pace: Pace, held: Held) -> Response {
+pub fn paced(response: Response, pace: Pace, held: Option<Held>) -> Response {
     response.map(|body| {
         let pieces = stream::unfold((body, pace, held), |(mut body, pace, held)| async move {
             let _turn = pace.turn().await;

@@ -285,7 +285,7 @@ impl Server {
 
     /// Runs a write, which goes on when its client goes away: the commit may have happened, and what follows from it must
     /// too. Until then it keeps its seat and its body counts; and it is written down whoever is there to be answered.
-    async fn write(&self, call: Call, place: (Seat, Held), record: Option<audit::Request>) -> Result<Response> {
+    async fn write(&self, call: Call, place: (Seat, Option<Held>), record: Option<audit::Request>) -> Result<Response> {
         let shared = self.0.clone();
         let write = tokio::spawn(async move {
             let _place = place;

@@ -99,8 +99,8 @@ impl Request {
     fn event<'a>(&'a self, outcome: &'a Outcome<'a>) -> Event<'a> {
         let (user, impersonated) = match &self.caller {
             None => (User::anonymous(), None),
-            Some(Caller { identity, impersonator: None }) => (User::from(identity.as_ref()), None),
-            Some(Caller { identity, impersonator: Some(real) }) => {
+            Some(Caller { identity, impersonator: None, .. }) => (User::from(identity.as_ref()), None),
+            Some(Caller { identity, impersonator: Some(real), .. }) => {
                 (User::from(real.as_ref()), Some(User::from(identity.as_ref())))
             }
         };
@@ -282,6 +282,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::authentication::Standing;
     use crate::request::{Target, target};
 
     fn path(text: &str) -> Option<ResourcePath> {
@@ -319,7 +320,7 @@ mod tests {
     }
 
     fn somebody() -> Option<Caller> {
-        Some(Caller { identity: Arc::new(Identity::new("ada", ["people"])), impersonator: None })
+        Some(Caller::new(Arc::new(Identity::new("ada", ["people"])), Standing::default()))
     }
 
     #[test]
@@ -359,6 +360,7 @@ mod tests {
                 extra: BTreeMap::from([("scopes".into(), vec!["all".into()])]),
                 ..Identity::new("ada", Vec::<String>::new())
             })),
+            standing: Standing::default(),
         };
         let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});
         let ada = json!({"username": "ada", "uid": "u1", "extra": {"scopes": ["all"]}});

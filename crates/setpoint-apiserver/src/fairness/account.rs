@@ -1,6 +1,7 @@
 //! What each user holds of what there is not endlessly much of.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// What can be held.
@@ -37,7 +38,8 @@ impl Accounts {
     }
 
     /// Takes some for a user, and gives the name to give it back under; `None` if that is too much.
-    pub(super) fn take(&mut self, user: &str, what: Holding, amount: usize) -> Option<Arc<str>> {
+    pub(super) fn take(&mut self, user: &str, what: Holding, amount: NonZeroUsize) -> Option<Arc<str>> {
+        let amount = amount.get();
         let what = what as usize;
         let Allowance { each, all } = self.allowances[what];
         let (name, held) = match self.each.get_key_value(user) {
@@ -52,10 +54,10 @@ impl Accounts {
         Some(name)
     }
 
-    pub(super) fn give_back(&mut self, user: &str, what: Holding, amount: usize) {
+    pub(super) fn give_back(&mut self, user: &str, what: Holding, amount: NonZeroUsize) {
         let held = self.each.get_mut(user).expect("only who took gives back");
-        held[what as usize] -= amount;
-        self.all[what as usize] -= amount;
+        held[what as usize] -= amount.get();
+        self.all[what as usize] -= amount.get();
         if *held == [0; 3] {
             self.each.remove(user);
         }
@@ -78,11 +80,12 @@ mod tests {
             ("of something else", "ben", Holding::BodyByte, 2, true),
             ("at once too much", "cyd", Holding::BodyByte, usize::MAX, false),
         ];
+        let some = |amount| NonZeroUsize::new(amount).expect("something");
         for (row, user, what, amount, taken) in rows {
-            assert_eq!(accounts.take(user, what, amount).is_some(), taken, "{row}");
+            assert_eq!(accounts.take(user, what, some(amount)).is_some(), taken, "{row}");
         }
         for (_, user, what, amount, _) in rows.into_iter().filter(|(.., taken)| *taken) {
-            accounts.give_back(user, what, amount);
+            accounts.give_back(user, what, some(amount));
         }
         assert!(accounts.each.is_empty() && accounts.all == [0; 3], "{accounts:?}");
     }

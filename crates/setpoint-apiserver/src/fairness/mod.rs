@@ -13,6 +13,7 @@
 mod account;
 mod lane;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -105,10 +106,11 @@ impl Fairness {
         seated.ok().flatten().ok_or_else(|| self.refused())
     }
 
-    /// Counts something as held by a user for as long as the answer lives.
-    pub fn hold(&self, user: &str, what: Holding, amount: usize) -> Result<Held, TooMany> {
+    /// Counts something as held by a user for as long as what this returns lives: nothing, if it is none.
+    pub fn hold(&self, user: &str, what: Holding, amount: usize) -> Result<Option<Held>, TooMany> {
+        let Some(amount) = NonZeroUsize::new(amount) else { return Ok(None) };
         let user = self.0.accounts.lock().take(user, what, amount).ok_or_else(|| self.refused())?;
-        Ok(Held { shared: self.0.clone(), user, what, amount })
+        Ok(Some(Held { shared: self.0.clone(), user, what, amount }))
     }
 
     /// What paces a long answer to a user.
@@ -204,7 +206,7 @@ pub struct Held {
     shared: Arc<Shared>,
     user: Arc<str>,
     what: Holding,
-    amount: usize,
+    amount: NonZeroUsize,
 }
 
 impl Drop for Held {

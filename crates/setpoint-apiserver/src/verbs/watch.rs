@@ -43,7 +43,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     }
     let filter = Filter::parse(&call.resource, &options)?;
     let scope = filter.scope(&call.resource, call.namespace());
-    let held = server.fairness.hold(&call.caller.real().user, Holding::Watch, 1)?;
+    let user = &call.caller.real().user;
+    let (pace, held) = (server.fairness.pace(user), server.fairness.hold(user, Holding::Watch, 1)?);
     let start = match begin(server, &scope, &options).await {
         Ok(start) => start,
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
@@ -71,7 +72,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         lapse: Box::pin(server.users.lapse(call.caller.standing)),
         columns_sent: false,
         over: false,
-        pace: server.fairness.pace(&call.caller.real().user),
+        pace,
         _held: (server.metrics.watch(), held),
     };
     Ok(response::streamed(stream::unfold(follower, |mut follower| async move {
@@ -152,7 +153,7 @@ struct Follower {
     columns_sent: bool,
     over: bool,
     pace: Pace,
-    _held: (metrics::Held, fairness::Held),
+    _held: (metrics::Held, Option<fairness::Held>),
 }
 
 impl Follower {
