@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use setpoint_store as store;
 
 use crate::apply::Conflict;
+use crate::fairness;
 use crate::registry::Resource;
 use setpoint_api::field::{Errors, FieldError};
 
@@ -150,6 +151,14 @@ impl Failure {
         }
     }
 
+    /// What it says to programs; `None` of what is not a Status.
+    pub fn reason(&self) -> Option<&'static str> {
+        match &self.body {
+            Body::Status { reason, .. } => Some(reason),
+            Body::PageNotFound => None,
+        }
+    }
+
     pub fn is_already_exists(&self) -> bool {
         matches!(self.body, Body::Status { reason: "AlreadyExists", .. })
     }
@@ -248,6 +257,18 @@ impl Failure {
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
+    pub fn too_many_requests() -> Failure {
+        let message = "Too many requests, please try again later.";
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            .with_details(json!({"retryAfterSeconds": 1}))
+    }
+
+    /// A body in an encoding that is not read.
+    pub fn unsupported_encoding(encoding: &str) -> Failure {
+        let message = format!("bodies are read as they are; the Content-Encoding {encoding:?} is not supported");
+        Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
     pub fn timed_out() -> Failure {
         let message = "request did not complete within the allowed duration";
         Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({}))
@@ -302,6 +323,12 @@ impl From<store::Error> for Failure {
             store::Error::Closed => Failure::unavailable("the server is shutting down"),
             store::Error::Conflict { .. } | store::Error::Engine(_) => Failure::internal(error),
         }
+    }
+}
+
+impl From<fairness::TooMany> for Failure {
+    fn from(_: fairness::TooMany) -> Failure {
+        Failure::too_many_requests()
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod apply;
+pub mod audit;
 pub mod authentication;
 pub mod authorization;
 pub mod built_in;
@@ -18,10 +19,12 @@ pub mod deletion;
 pub mod discovery;
 pub mod expiry;
 pub mod failure;
+pub mod fairness;
 pub mod filter;
 pub mod garbage;
 pub mod go_regex;
 pub mod health;
+mod idle;
 pub mod ip;
 pub mod json_syntax;
 pub mod kind;

@@ -16,6 +16,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use setpoint_store::Statistics;
 
+use crate::audit;
+use crate::fairness::{Standing, Work};
 use crate::registry::Resource;
 use crate::request::Verb;
 use crate::response::{self, Response};
@@ -112,10 +114,54 @@ impl Metrics {
         registry.register("apiserver_current_inflight_requests", "Requests being worked on", self.in_flight.clone());
         registry.register("apiserver_longrunning_requests", "Open watches", self.watches.clone());
 
+        registry.register_collector(Box::new(GuardMetrics::read(server)));
         registry.register_collector(Box::new(StoreMetrics::read(server)));
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing to a string cannot fail");
         response::bytes(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+    }
+}
+
+/// Who is served and who waits, and what the audit log lost.
+#[derive(Debug)]
+struct GuardMetrics {
+    lanes: [(&'static str, Standing); 2],
+    refused: u64,
+    audit_lost: u64,
+}
+
+impl GuardMetrics {
+    fn read(server: &Shared) -> GuardMetrics {
+        let lane = |name, work| (name, server.fairness.standing(work));
+        GuardMetrics {
+            lanes: [lane("readOnly", Work::Read), lane("mutating", Work::Write)],
+            refused: server.fairness.refusals(),
+            audit_lost: server.audit.as_ref().map_or(0, audit::Log::lost),
+        }
+    }
+}
+
+impl Collector for GuardMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        type Of = fn(&Standing) -> usize;
+        let gauges: [(&str, &str, Of); 2] = [
+            ("setpoint_requests_seated", "Requests, and pieces of answers, that have a seat", |lane| lane.seated),
+            ("setpoint_requests_queued", "Requests, and pieces of answers, that wait for a seat", |lane| lane.queued),
+        ];
+        for (name, help, of) in gauges {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (kind, standing) in &self.lanes {
+                let value = u64::try_from(of(standing)).unwrap_or(u64::MAX);
+                ConstGauge::new(value).encode(metric.encode_family(&[("request_kind", *kind)])?)?;
+            }
+        }
+        for (name, help, value) in [
+            ("setpoint_requests_refused", "Requests refused as too many", self.refused),
+            ("setpoint_audit_lost", "Audit events that could not be written", self.audit_lost),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which form of an answer a client wants, and which form its body has.
 
 use http::HeaderMap;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 
 use crate::failure::{Failure, Result};
 use crate::schema::Body;
@@ -137,6 +137,15 @@ pub fn body<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Result<Body<'b>> {
 pub fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
+}
+
+/// Bodies are not decompressed: a small one could become any size.
+pub fn check_encoding(headers: &HeaderMap) -> Result<()> {
+    let encodings = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("unreadable"));
+    match encodings.flat_map(|value| value.split(',')).map(str::trim).find(|name| !matches!(*name, "" | "identity")) {
+        None => Ok(()),
+        Some(name) => Err(Failure::unsupported_encoding(name)),
+    }
 }
 
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {

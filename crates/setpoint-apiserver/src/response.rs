@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::fairness::{Held, Pace};
 use crate::negotiate::{self, Encoding};
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -83,6 +84,23 @@ pub fn warn(response: &mut Response, warnings: impl IntoIterator<Item = impl AsR
             response.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// Makes an answer that is made while it is sent wait for its turn before each piece, and counts it until it is sent.
+pub fn paced(response: Response, pace: Pace, held: Option<Held>) -> Response {
+    response.map(|body| {
+        let pieces = stream::unfold((body, pace, held), |(mut body, pace, held)| async move {
+            let _turn = pace.turn().await;
+            let frame = body.frame().await?;
+            Some((frame, (body, pace, held)))
+        });
+        StreamBody::new(pieces).boxed_unsync()
+    })
+}
+
+/// Whether an answer is all there.
+pub fn is_whole(response: &Response) -> bool {
+    http_body::Body::size_hint(response.body()).exact().is_some()
 }
 
 /// Compresses a large answer for a client that can read it compressed.

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::authentication::{self, Caller, Issuer, Users};
 use crate::authorization::Access;
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
+use crate::fairness::{Fairness, Held, Holding, Limits, Seat, Work};
 use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
@@ -33,7 +35,7 @@ use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
-use crate::{built_in, discovery, expiry, garbage, health, negotiate, openapi, own_kinds, verbs};
+use crate::{audit, built_in, discovery, expiry, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -69,6 +71,8 @@ pub struct Shared {
     pub issuer: Issuer,
     /// Who may do what, as roles and bindings are now.
     pub policy: LivePolicy,
+    pub fairness: Fairness,
+    pub audit: Option<audit::Log>,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -78,7 +82,14 @@ pub struct Shared {
 pub struct Setup {
     pub users: Users,
     pub issuer: Issuer,
+    pub limits: Limits,
+    /// Where it is written who did what; nowhere if `None`.
+    pub audit: Option<audit::Log>,
 }
+
+/// The address that a request came from, put into its extensions by the transport.
+#[derive(Debug, Clone, Copy)]
+pub struct Source(pub IpAddr);
 
 /// A request to a resource, on its way through the server.
 pub struct Call {
@@ -146,6 +157,8 @@ impl Server {
             users: setup.users,
             issuer: setup.issuer,
             policy: LivePolicy::default(),
+            fairness: Fairness::new(setup.limits),
+            audit: setup.audit,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
             store,
@@ -182,14 +195,19 @@ impl Server {
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
-        let mut about = About::default();
-        let answer = AssertUnwindSafe(self.answer(&parts, body, &mut about)).catch_unwind().await;
+        let source = parts.extensions.get::<Source>().map(|source| source.0);
+        let record = audit::Request::new(&parts, source, Timestamp::now());
+        let audit_id = record.id.clone();
+        let mut about = About { record: Some(record), ..About::default() };
+        let answer = guarded(self.answer(&parts, body, &mut about)).await;
+        if let Some(line) = about.record.and_then(|record| self.0.audit_line(&record, &answer)) {
+            self.0.audit(&line).await;
+        }
         let mut response = match answer {
-            Ok(Ok(response)) => response::compress(response, &parts.headers),
-            Ok(Err(failure)) => response::failure(&failure),
-            // One bad object must not end the process; the panic hook has logged where it was.
-            Err(_) => response::failure(&Failure::internal("a broken invariant; the server's log says which")),
+            Ok(response) => response::compress(response, &parts.headers),
+            Err(failure) => response::failure(&failure),
         };
+        response.headers_mut().insert(audit::AUDIT_ID, audit_id);
         response::warn(&mut response, about.deprecation);
         if !about.body_read && parts.version < http::Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -203,6 +221,9 @@ impl Server {
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
         let target = request::target(parts.uri.path());
+        if let (Ok(Target::Resource(path)), Some(record)) = (&target, &mut about.record) {
+            record.path = Some(path.clone());
+        }
         let query = Query::parse(parts.uri.query());
         // Whether all is well is told to everybody, and whatever else is going on.
         if let Ok(Target::Health { .. }) = target {
@@ -210,19 +231,28 @@ impl Server {
             return self.0.answer_plain(target?, parts, &query).await;
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
+        if let Some(record) = &mut about.record {
+            record.caller = Some(caller.clone());
+        }
         let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
         let allowed = access.check(&self.0.policy.read(), &caller.identity);
         if let Err(refusal) = allowed {
             about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
             return Err(refusal);
         }
+        let (fairness, user) = (&self.0.fairness, caller.real().user.clone());
         // Before anything is refused, so that the next request on the connection begins where this one ends.
         let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
+        let held = fairness.hold(&user, Holding::BodyByte, announced(&body, limit)?)?;
         let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
         about.body_read = true;
+        negotiate::check_encoding(&parts.headers)?;
         let path = match target? {
             Target::Resource(path) => path,
-            target => return self.0.answer_plain(target, parts, &query).await,
+            target => {
+                let _seat = fairness.seat(&user, Work::Read).await?;
+                return self.0.answer_plain(target, parts, &query).await;
+            }
         };
         if path.beyond {
             return Err(Failure::no_such_resource());
@@ -242,28 +272,62 @@ impl Server {
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { caller, resource, verb, path, query, headers, body, now };
         match verb {
-            Verb::Watch => verbs::watch(&self.0, call, access).await,
-            Verb::Get | Verb::List => {
-                tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
+            Verb::Watch => {
+                let seat = fairness.seat(&user, Work::Read).await?;
+                let answer = verbs::watch(&self.0, call, access).await;
+                seat.leave_later();
+                answer
             }
-            _ => self.write(call).await,
+            Verb::Get | Verb::List => self.read(call, &user).await,
+            _ => {
+                let seat = fairness.seat(&user, Work::Write).await?;
+                self.write(call, (seat, held), about.record.take()).await
+            }
+        }
+    }
+
+    /// Runs a read. Lists are sent piece by piece, and each piece waits for its turn.
+    async fn read(&self, call: Call, user: &str) -> Result<Response> {
+        let fairness = &self.0.fairness;
+        let is_list = call.verb == Verb::List;
+        let seat = fairness.seat(user, Work::Read).await?;
+        let answer =
+            tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
+        if is_list {
+            seat.leave_later();
+        }
+        match answer {
+            Ok(list) if !response::is_whole(&list) => {
+                Ok(response::paced(list, fairness.pace(user), fairness.hold(user, Holding::List, 1)?))
+            }
+            answer => answer,
         }
     }
 
     /// Runs a write, which goes on when its client goes away: the commit may have happened, and what follows from it must
-    /// too.
-    async fn write(&self, call: Call) -> Result<Response> {
+    /// too. Until then it keeps its seat and its body counts; and it is written down whoever is there to be answered.
+    async fn write(&self, call: Call, place: (Seat, Option<Held>), record: Option<audit::Request>) -> Result<Response> {
         let shared = self.0.clone();
-        let write = tokio::spawn(async move { verbs::run(&shared, call).await });
+        let write = tokio::spawn(async move {
+            let _place = place;
+            let answer = guarded(verbs::run(&shared, call)).await;
+            if let Some(line) = record.and_then(|record| shared.audit_line(&record, &answer)) {
+                shared.audit(&line).await;
+            }
+            answer
+        });
         match tokio::time::timeout(DEADLINE, write).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(ended)) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Failure::unavailable("the server is shutting down")),
-            },
+            Ok(Err(_)) => Err(Failure::unavailable("the server is shutting down")),
             Err(_) => Err(Failure::timed_out()),
         }
     }
+}
+
+/// One bad object must not end the process; the panic hook logs where it was.
+async fn guarded(answer: impl Future<Output = Result<Response>>) -> Result<Response> {
+    let broken = |_| Err(Failure::internal("a broken invariant; the server's log says which"));
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(broken)
 }
 
 /// What is known of a request once its path is read.
@@ -272,11 +336,13 @@ struct About {
     resource: String,
     deprecation: Option<String>,
     body_read: bool,
+    /// What is written down of the request; a write takes it along.
+    record: Option<audit::Request>,
 }
 
 impl Default for About {
     fn default() -> About {
-        About { verb: "other", resource: String::new(), deprecation: None, body_read: false }
+        About { verb: "other", resource: String::new(), deprecation: None, body_read: false, record: None }
     }
 }
 
@@ -303,6 +369,20 @@ impl Shared {
     /// Becomes true when the server stops; long answers end then.
     pub fn stopping(&self) -> tokio::sync::watch::Receiver<bool> {
         self.stopping.subscribe()
+    }
+
+    /// What is written down of a request, if anything is.
+    fn audit_line(&self, record: &audit::Request, answer: &Result<Response>) -> Option<Vec<u8>> {
+        let code = answer.as_ref().map_or_else(|failure| failure.code, |response| response.status());
+        let made = answer.as_ref().ok().and_then(|response| response.extensions().get());
+        let outcome = audit::Outcome { code, failure: answer.as_ref().err(), made, completed: Timestamp::now() };
+        (self.audit.is_some() && record.is_kept(code)).then(|| record.line(outcome))
+    }
+
+    async fn audit(&self, line: &[u8]) {
+        if let Some(log) = &self.audit {
+            log.put(line).await;
+        }
     }
 
     async fn answer_plain(
@@ -351,6 +431,15 @@ fn check_scope(resource: &Resource, path: &ResourcePath, method: &Method) -> Res
         (true, None, None) if !matches!(*method, Method::GET | Method::HEAD) => Err(Failure::method_not_allowed()),
         _ => Ok(()),
     }
+}
+
+/// How many bytes of a body are to be expected: what it announces, or else as many as are allowed.
+fn announced<B: http_body::Body>(body: &B, limit: usize) -> Result<usize> {
+    let most = body.size_hint().upper().map_or(limit, |upper| usize::try_from(upper).unwrap_or(usize::MAX));
+    if body.size_hint().exact().is_some_and(|exact| exact > limit as u64) {
+        return Err(Failure::too_large(limit));
+    }
+    Ok(most.min(limit))
 }
 
 async fn read<B>(body: B, limit: usize) -> Result<Bytes>

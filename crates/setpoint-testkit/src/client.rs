@@ -3,6 +3,8 @@
 //! A [`Client`] speaks HTTP/1.1 on one keep-alive connection, opens it when first needed and again after it broke. It
 //! never repeats a request: when a call fails, the request may or may not have been carried out.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -164,6 +166,13 @@ pub async fn connect_tls(kubeconfig: &Kubeconfig) -> Result<TlsStream<TcpStream>
     let stream = TcpStream::connect((kubeconfig.host.as_str(), kubeconfig.port)).await?;
     stream.set_nodelay(true)?;
     Ok(TlsConnector::from(kubeconfig.tls.clone()).connect(kubeconfig.name.clone(), stream).await?)
+}
+
+/// The same for HTTP/2, of which nothing has been sent yet.
+pub async fn connect_http2(kubeconfig: &Kubeconfig) -> Result<TlsStream<TcpStream>> {
+    let mut kubeconfig = kubeconfig.clone();
+    Arc::make_mut(&mut kubeconfig.tls).alpn_protocols = vec![b"h2".to_vec()];
+    connect_tls(&kubeconfig).await
 }
 
 /// The lines of a watch, as they arrive.

@@ -125,6 +125,15 @@ impl Server {
         Ok(self.process.as_ref().context("the server does not run")?.id())
     }
 
+    /// How much memory the process has, in bytes.
+    pub fn memory(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid()?);
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1024)
+    }
+
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
     }

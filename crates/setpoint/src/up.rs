@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use setpoint_apiserver::{Identity, Server, Setup, Users, kinds, listener};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use setpoint_apiserver::fairness::Limits;
+use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +24,9 @@ use crate::{issuer, logging, token};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
+const AUDIT_LOG: &str = "audit/audit.log";
+/// Open files that are not connections: the store's, mostly.
+const OTHER_FILES: usize = 512;
 /// How long requests under way may take after the program was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -44,6 +49,16 @@ pub(crate) struct Up {
     /// Where objects are kept
     #[arg(long, value_enum, default_value = "embedded")]
     store: StoreKind,
+    /// Where it is written who changed what and who was refused: a file, `-` for standard output, or `off`
+    /// [default: audit/audit.log in the data folder]
+    #[arg(long, value_name = "FILE|-|off")]
+    audit_log: Option<PathBuf>,
+    /// The size at which the audit log's file begins anew
+    #[arg(long, value_name = "MIB", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    audit_log_size: u64,
+    /// How many files of the audit log are kept
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    audit_log_files: u64,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
     log_format: logging::Format,
@@ -61,8 +76,9 @@ impl Up {
 
     async fn serve(self) -> Result<()> {
         let stop = stop_signal()?;
-        let path = match self.data_dir {
-            Some(path) => path,
+        let connections = allow_connections()?;
+        let path = match &self.data_dir {
+            Some(path) => path.clone(),
             None => DataDir::default_path()?,
         };
         let data = DataDir::open(&path)?;
@@ -79,8 +95,9 @@ impl Up {
             StoreKind::Embedded => Arc::new(open_embedded(&data).await?),
         };
         let url = format!("https://{}", reachable(address));
-        let issuer = issuer::open(&data)?;
-        let server = Server::open(store.clone(), Setup { users, issuer })
+        let audit = self.open_audit_log(&data)?;
+        let setup = Setup { users, issuer: issuer::open(&data)?, limits: Limits::default(), audit: audit.clone() };
+        let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
         let access = Access {
@@ -96,14 +113,41 @@ impl Up {
         let tls = serving.tls()?;
         tokio::spawn(serving.keep_valid());
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
-        listener::serve(server, listener, tls, stop, DRAIN).await;
+        listener::serve(server, listener, tls, connections, stop, DRAIN).await;
         tokio::time::timeout(DRAIN, store.close())
             .await
             .context("the store did not close in time; what was acknowledged is safe")?
             .context("the store did not close cleanly")?;
+        if let Some(audit) = audit {
+            audit.close().await;
+        }
         tracing::info!("stopped");
         Ok(())
     }
+
+    fn open_audit_log(&self, data: &DataDir) -> Result<Option<audit::Log>> {
+        let path = match &self.audit_log {
+            None => data.file(AUDIT_LOG),
+            Some(path) if path.as_os_str() == "off" => return Ok(None),
+            Some(path) if path.as_os_str() == "-" => return Ok(Some(audit::Log::to(std::io::stdout())?)),
+            Some(path) => path.clone(),
+        };
+        let files = usize::try_from(self.audit_log_files).context("--audit-log-files")?;
+        let rotation = audit::Rotation { bytes: self.audit_log_size << 20, files };
+        let file = audit::File::open(&path, rotation).with_context(|| {
+            format!("cannot open the audit log {}; choose another with --audit-log", path.display())
+        })?;
+        Ok(Some(audit::Log::to(file)?))
+    }
+}
+
+/// Allows as many open files as the system lets us, and as many connections as then leave some for everything else.
+fn allow_connections() -> Result<usize> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).context("cannot raise the number of open files to its limit")?;
+    let files = limit.maximum.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    Ok(files.saturating_sub(OTHER_FILES).clamp(1, listener::CONNECTIONS))
 }
 
 /// The store in the data folder, with Secrets sealed on disk.

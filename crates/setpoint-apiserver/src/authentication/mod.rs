@@ -58,6 +58,11 @@ impl Caller {
             LazyLock::new(|| Arc::new(Identity::new("system:setpoint", [MASTERS])));
         Caller::new(SERVER.clone(), Standing::default())
     }
+
+    /// Who authenticated, whoever they act as.
+    pub fn real(&self) -> &Identity {
+        self.impersonator.as_ref().unwrap_or(&self.identity)
+    }
 }
 
 /// The bearer of a token, and what the token is good for.

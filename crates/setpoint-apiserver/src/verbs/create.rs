@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{Written, read, services, write};
 use crate::admission::{self, Change};
 use crate::apply::Writer;
+use crate::audit;
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
@@ -34,8 +35,23 @@ pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
     let decoded = write::decode(&call.resource, body, options.field_validation)?;
     let (stored, warnings) = insert(server, &call, &options, decoded.object, None).await?;
     let mut response = renderer.object(StatusCode::CREATED, &stored);
+    if server.audit.is_some() {
+        response.extensions_mut().insert(made(&stored));
+    }
     response::warn(&mut response, decoded.warnings.into_iter().chain(warnings));
     Ok(response)
+}
+
+/// What the audit log is told of a new object, whose name may have been generated.
+fn made(stored: &Stored) -> audit::Object {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(default)]
+    struct Named {
+        name: String,
+        uid: String,
+    }
+    let Named { name, uid } = stored.metadata_as();
+    audit::Object { name, uid, revision: stored.revision() }
 }
 
 /// Stores a decoded object as a new one, with the record of who owns its fields if that is not simply its writer.

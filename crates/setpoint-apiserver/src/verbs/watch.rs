@@ -15,8 +15,9 @@ use super::leave::Leave;
 use super::list::SCAN;
 use crate::authorization::Access;
 use crate::failure::{Failure, Result};
+use crate::fairness::{self, Holding, Pace};
 use crate::filter::Filter;
-use crate::metrics::Held;
+use crate::metrics;
 use crate::negotiate::{self, Encoding, Shape};
 use crate::object::Stored;
 use crate::query::ListOptions;
@@ -50,6 +51,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<R
     }
     let filter = Filter::parse(&call.resource, &options)?;
     let scope = filter.scope(&call.resource, call.namespace());
+    let user = &call.caller.real().user;
+    let (pace, held) = (server.fairness.pace(user), server.fairness.hold(user, Holding::Watch, 1)?);
     let start = match begin(server, &scope, &options).await {
         Ok(start) => start,
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
@@ -78,7 +81,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<R
         lapse: Box::pin(server.users.lapse(call.caller.standing)),
         columns_sent: false,
         over: false,
-        _held: server.metrics.watch(),
+        pace,
+        _held: (server.metrics.watch(), held),
     };
     Ok(response::streamed(stream::unfold(follower, |mut follower| async move {
         let chunk = follower.next_chunk().await?;
@@ -158,7 +162,8 @@ struct Follower {
     lapse: Pin<Box<dyn Future<Output = ()> + Send>>,
     columns_sent: bool,
     over: bool,
-    _held: Held,
+    pace: Pace,
+    _held: (metrics::Held, Option<fairness::Held>),
 }
 
 impl Follower {
@@ -173,6 +178,11 @@ impl Follower {
             return Some(self.end(&refusal));
         }
         let mut chunk = Vec::new();
+        // What is told to begin with is work, unlike the wait for what comes then.
+        let _turn = match self.initial.is_empty() {
+            true => None,
+            false => Some(self.pace.turn().await),
+        };
         while chunk.len() < CHUNK
             && let Some(stored) = self.initial.pop_front()
         {

@@ -12,8 +12,9 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WARNING};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
+use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users, audit};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 
@@ -61,10 +62,14 @@ impl Api {
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Api {
+        Api::set_up(store, Limits::default(), None).await
+    }
+
+    /// A server with limits and an audit log of a test's own.
+    pub(crate) async fn set_up(store: Arc<dyn Store>, limits: Limits, audit: Option<audit::Log>) -> Api {
         let users = Users::new([(TOKEN.to_owned(), identity())]);
-        let server = Server::open(store.clone(), Setup { users, issuer: ISSUER.clone() })
-            .await
-            .expect("a server opens over a store in memory");
+        let setup = Setup { users, issuer: ISSUER.clone(), limits, audit };
+        let server = Server::open(store.clone(), setup).await.expect("a server opens over a store in memory");
         Api { server, store, who: identity() }
     }
 
@@ -186,6 +191,12 @@ impl Sending {
 
     fn json(self, object: Value) -> Sending {
         self.body("application/json", object.to_string())
+    }
+
+    /// From somebody else.
+    pub(crate) fn by(mut self, user: &str) -> Sending {
+        self.request.extensions_mut().insert(Identity::new(user, ["system:masters"]));
+        self
     }
 
     /// From somebody the transport does not know.

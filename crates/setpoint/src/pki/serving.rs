@@ -129,6 +129,7 @@ impl ResolvesServerCert for Serving {
 #[cfg(test)]
 mod tests {
     use anyhow::Context as _;
+    use setpoint_apiserver::fairness::Limits;
     use setpoint_apiserver::{Identity, Server, Setup, Users, listener};
     use setpoint_store::MemoryStore;
     use setpoint_testkit::client::connect_tls;
@@ -184,7 +185,7 @@ mod tests {
         let users = Users::new([("right".to_owned(), Identity::new("admin", ["system:masters"]))]);
         let server = Server::open(
             Arc::new(MemoryStore::new(setpoint_store::Options::default())),
-            Setup { users, issuer: crate::issuer::open(&data)? },
+            Setup { users, issuer: crate::issuer::open(&data)?, limits: Limits::default(), audit: None },
         )
         .await
         .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
@@ -192,7 +193,8 @@ mod tests {
         let renewal = tokio::spawn(serving.clone().keep_valid());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let stopped = async { drop(stopped.await) };
-        let served = tokio::spawn(listener::serve(server, listener, serving.tls()?, stopped, Duration::from_secs(5)));
+        let (tls, drain) = (serving.tls()?, Duration::from_secs(5));
+        let served = tokio::spawn(listener::serve(server, listener, tls, listener::CONNECTIONS, stopped, drain));
 
         let mut open = Client::new(&kubeconfig)?;
         open.get("/version").await?.success()?;

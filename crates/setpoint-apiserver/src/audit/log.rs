@@ -1,0 +1,290 @@
+//! Lines on their way to where they are kept: requests put them into a buffer, one thread writes them out.
+//!
+//! A request pays for writing its line to memory, and waits only when the buffer is full. The thread lets lines gather for
+//! some milliseconds, so it wakes seldom and writes much; a process that is killed may lose these last lines.
+//!
+//! When writing fails, the server goes on: an administrator who is locked out by a full disk cannot empty it. What cannot
+//! be written is kept and tried again; only when the buffer is full are lines dropped, and they are counted. The log, the
+//! metrics and `/readyz?verbose` tell.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+/// How many bytes may wait to be written.
+const FULL: usize = 4 << 20;
+/// How long lines gather.
+const GATHER: Duration = Duration::from_millis(5);
+/// How long to wait after a failure before trying again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// An audit log. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Log(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to write, or it is time to stop.
+    work: Condvar,
+    /// There is room again, or everything is written.
+    progress: Notify,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: Vec<u8>,
+    /// What is being written, and not in `pending` any more.
+    writing: bool,
+    failing: bool,
+    lost: u64,
+    stopping: bool,
+}
+
+impl Log {
+    /// Starts a log that is written here.
+    pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Log> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            progress: Notify::new(),
+            writer: Mutex::new(None),
+        });
+        let thread = std::thread::Builder::new().name("audit".into()).spawn({
+            let shared = shared.clone();
+            move || shared.run(writer)
+        })?;
+        *shared.writer.lock() = Some(thread);
+        Ok(Log(shared))
+    }
+
+    /// Puts a line into the log: at once, or as soon as there is room.
+    pub async fn put(&self, line: &[u8]) {
+        loop {
+            let room = self.0.progress.notified();
+            if self.0.take(line) {
+                return;
+            }
+            room.await;
+        }
+    }
+
+    /// Waits until everything that was put is written, or cannot be.
+    pub async fn flush(&self) {
+        loop {
+            let progress = self.0.progress.notified();
+            {
+                let state = self.0.state.lock();
+                if state.failing || (state.pending.is_empty() && !state.writing) {
+                    return;
+                }
+            }
+            progress.await;
+        }
+    }
+
+    /// Writes out what is there, and ends.
+    pub async fn close(&self) {
+        self.0.state.lock().stopping = true;
+        self.0.work.notify_one();
+        let thread = self.0.writer.lock().take();
+        if let Some(thread) = thread {
+            // A thread that panicked has said so.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+
+    /// Whether lines are being written.
+    pub fn is_healthy(&self) -> bool {
+        !self.0.state.lock().failing
+    }
+
+    /// How many lines could not be written.
+    pub fn lost(&self) -> u64 {
+        self.0.state.lock().lost
+    }
+}
+
+impl Shared {
+    /// Takes a line; false if there is no room now, but will be.
+    fn take(&self, line: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        if state.pending.len() < FULL {
+            let first = state.pending.is_empty();
+            state.pending.extend_from_slice(line);
+            drop(state);
+            if first {
+                self.work.notify_one();
+            }
+            return true;
+        }
+        let lost = state.failing || state.stopping;
+        state.lost += u64::from(lost);
+        lost
+    }
+
+    fn run(&self, mut writer: impl Write) {
+        let mut batch = Vec::new();
+        while self.next_batch(&mut batch) {
+            self.write_out(&mut writer, &mut batch);
+            self.state.lock().writing = false;
+            self.progress.notify_waiters();
+        }
+    }
+
+    /// Waits for lines; false when there are none left and the log is closed.
+    fn next_batch(&self, batch: &mut Vec<u8>) -> bool {
+        let mut state = self.state.lock();
+        while state.pending.is_empty() && !state.stopping {
+            self.work.wait(&mut state);
+        }
+        if !state.stopping {
+            // Nobody notifies while something is pending, so that only the end of the time ends this.
+            self.work.wait_while_for(&mut state, |state| !state.stopping, GATHER);
+        }
+        std::mem::swap(batch, &mut state.pending);
+        state.writing = !batch.is_empty();
+        drop(state);
+        self.progress.notify_waiters();
+        !batch.is_empty()
+    }
+
+    /// Writes lines until all are, however often that fails; when the log is closed, what fails is lost.
+    fn write_out(&self, writer: &mut impl Write, batch: &mut Vec<u8>) {
+        let mut written = 0;
+        while written < batch.len() {
+            let result = match writer.write(&batch[written..]) {
+                Ok(0) => Err(std::io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    written += count;
+                    Ok(())
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+                Err(error) => Err(error),
+            };
+            let mut state = self.state.lock();
+            match result {
+                Ok(()) if !state.failing => {}
+                Ok(()) => {
+                    state.failing = false;
+                    tracing::info!(lost = state.lost, "the audit log is written again");
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut state.failing, true) {
+                        tracing::error!(%error, "the audit log cannot be written; trying again every second");
+                    }
+                    if state.stopping {
+                        let left = batch[written..].iter().filter(|byte| **byte == b'\n').count();
+                        state.lost += u64::try_from(left).unwrap_or(u64::MAX);
+                        tracing::error!(lost = state.lost, "the audit log ends without its last lines");
+                        break;
+                    }
+                    self.progress.notify_waiters();
+                    self.work.wait_while_for(&mut state, |state| !state.stopping, RETRY);
+                }
+            }
+        }
+        let _ = writer.flush();
+        batch.clear();
+        batch.shrink_to(FULL / 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind, Result};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A disk that can be full, and that takes a few bytes at a time.
+    #[derive(Clone, Default)]
+    struct Disk {
+        content: Arc<Mutex<Vec<u8>>>,
+        full: Arc<AtomicBool>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+            if self.full.load(Ordering::SeqCst) {
+                return Err(Error::from(ErrorKind::StorageFull));
+            }
+            let count = bytes.len().min(1000);
+            self.content.lock().extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Disk {
+        fn lines(&self) -> Vec<String> {
+            let content = self.content.lock();
+            String::from_utf8_lossy(&content).lines().map(str::to_owned).collect()
+        }
+    }
+
+    fn line(number: usize) -> String {
+        format!("{number:0100}\n")
+    }
+
+    async fn eventually(what: &str, condition: impl Fn() -> bool) {
+        let wait = async {
+            while !condition() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("{what}"));
+    }
+
+    #[tokio::test]
+    async fn lines_are_written_in_order_and_none_is_lost_when_there_are_many() {
+        let disk = Disk::default();
+        let log = Log::to(disk.clone()).expect("a thread");
+        let count = 2 * FULL / 101;
+        for number in 0..count {
+            log.put(line(number).as_bytes()).await;
+        }
+        log.close().await;
+        let expected: Vec<String> = (0..count).map(|number| line(number).trim().to_owned()).collect();
+        assert!(disk.lines() == expected, "{} of {count} lines", disk.lines().len());
+        assert_eq!((log.lost(), log.is_healthy()), (0, true));
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_stops_nobody_and_what_was_lost_is_counted() {
+        let disk = Disk::default();
+        let log = Log::to(disk.clone()).expect("a thread");
+        disk.full.store(true, Ordering::SeqCst);
+        log.put(line(0).as_bytes()).await;
+        eventually("the failure is noticed", || !log.is_healthy()).await;
+        let count = FULL / 101 + 1000;
+        for number in 1..=count {
+            log.put(line(number).as_bytes()).await;
+        }
+        let lost = usize::try_from(log.lost()).expect("a number");
+        assert!((900..1000).contains(&lost), "what has no room is lost, and nothing else: {lost}");
+        disk.full.store(false, Ordering::SeqCst);
+        eventually("it is tried again", || log.is_healthy()).await;
+        log.flush().await;
+        assert_eq!(disk.lines().len() + lost, count + 1);
+        log.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_log_on_a_broken_disk_can_be_closed() {
+        let disk = Disk::default();
+        let log = Log::to(disk.clone()).expect("a thread");
+        disk.full.store(true, Ordering::SeqCst);
+        log.put(line(0).as_bytes()).await;
+        tokio::time::timeout(Duration::from_secs(20), log.close()).await.expect("it ends");
+        assert_eq!(log.lost(), 1);
+    }
+}

@@ -1,0 +1,12 @@
+//! Who did what, and who was refused: a line for each, in the shape of Kubernetes' audit events.
+//!
+//! Every request that could change something is written down, and every one that was refused: not let in, not allowed, or
+//! too many. Bodies are not, neither in nor out, so no object's content is ever in the log.
+
+mod event;
+mod file;
+mod log;
+
+pub use event::{AUDIT_ID, Object, Outcome, Request};
+pub use file::{File, Rotation};
+pub use log::Log;
