@@ -21,7 +21,7 @@ use serde_json::Value;
 use setpoint_store::Store;
 
 use crate::authentication::{self, Caller, Issuer, Users};
-use crate::authorization::Access;
+use crate::authorization::{Access, Decision};
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::fairness::{Fairness, Held, Holding, Limits, Seat, Work};
@@ -231,12 +231,13 @@ impl Server {
             return self.0.answer_plain(target?, parts, &query).await;
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
-        if let Some(record) = &mut about.record {
-            record.caller = Some(caller.clone());
-        }
+        about.is_from(&caller);
+        let caller = authentication::impersonate(&self.0, caller, &parts.headers)?;
+        about.is_from(&caller);
         let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
-        let allowed = access.check(&self.0.policy.read(), &caller.identity);
-        if let Err(refusal) = allowed {
+        let decided = access.check(&self.0.policy.read(), &caller.identity).map(|decision| about.is_allowed(&decision));
+        if let Err(refusal) = decided {
+            about.is_forbidden();
             about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
             return Err(refusal);
         }
@@ -343,6 +344,26 @@ struct About {
 impl Default for About {
     fn default() -> About {
         About { verb: "other", resource: String::new(), deprecation: None, body_read: false, record: None }
+    }
+}
+
+impl About {
+    fn is_from(&mut self, caller: &Caller) {
+        if let Some(record) = &mut self.record {
+            record.caller = Some(caller.clone());
+        }
+    }
+
+    fn is_allowed(&mut self, decision: &Decision<'_>) {
+        if let Some(record) = self.record.as_mut().filter(|record| record.is_mutating()) {
+            record.decision = Some(("allow", decision.reason()));
+        }
+    }
+
+    fn is_forbidden(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.decision = Some(("forbid", String::new()));
+        }
     }
 }
 

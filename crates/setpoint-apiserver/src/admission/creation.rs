@@ -19,5 +19,5 @@ pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
             namespace: change.place().to_owned(),
         },
     };
-    creation.check(policy, &change.caller.identity)
+    creation.check(policy, &change.caller.identity).map(drop)
 }

@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::authentication::{Caller, Identity};
 use crate::failure::Failure;
+use crate::query::Query;
 use crate::request::ResourcePath;
 
 /// The name under which client and server speak of one request.
@@ -85,7 +86,12 @@ impl Request {
     /// Whether a request with this outcome is written down.
     pub fn is_kept(&self, code: StatusCode) -> bool {
         let refused = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-        refused || !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        refused || self.is_mutating()
+    }
+
+    /// Whether it may change something.
+    pub fn is_mutating(&self) -> bool {
+        !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
     /// Request and outcome as one line.
@@ -105,7 +111,8 @@ impl Request {
             }
         };
         let path = self.path.as_ref();
-        let verb = path.and_then(|path| path.verb(&self.method, false).ok()).map(|verb| Cow::Borrowed(verb.name()));
+        let watch = Query::parse(self.uri.query()).is_watch();
+        let verb = path.and_then(|path| path.verb(&self.method, watch).ok()).map(|verb| Cow::Borrowed(verb.name()));
         let agent = self.agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()));
         Event {
             kind: "Event",

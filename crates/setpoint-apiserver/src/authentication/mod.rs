@@ -72,27 +72,22 @@ pub struct Bearer {
     pub audiences: Vec<String>,
 }
 
-/// Establishes who a request comes from, and as whom it acts.
-pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
-    let caller = recognize(server, parts).await?;
-    match impersonation::wanted(&parts.headers).map_err(|error| Failure::bad_request(error.to_string()))? {
-        None => Ok(caller),
-        Some(wanted) => impersonate(server, caller, wanted),
-    }
-}
-
-/// Lets somebody act as another, if they may in all that makes the other one.
-fn impersonate(server: &Shared, real: Caller, wanted: Identity) -> Result<Caller> {
+/// Lets somebody act as whom the headers name, if they may in all that makes the other one.
+pub fn impersonate(server: &Shared, real: Caller, headers: &HeaderMap) -> Result<Caller> {
+    let wanted = impersonation::wanted(headers).map_err(|error| Failure::bad_request(error.to_string()))?;
+    let Some(wanted) = wanted else { return Ok(real) };
     let policy = server.policy.read();
-    impersonation::needed(&wanted).iter().try_for_each(|access| access.check(&policy, &real.identity))?;
+    impersonation::needed(&wanted).iter().try_for_each(|access| access.check(&policy, &real.identity).map(drop))?;
     drop(policy);
     let identity = Arc::new(impersonation::granted(wanted));
     Ok(Caller { identity, impersonator: Some(real.identity), standing: real.standing })
 }
 
+/// Establishes who a request comes from.
+///
 /// What stands in the request's extensions was established by its transport: the identity of a client in the same process,
 /// or the certificate of a connection. Whoever shows a certificate is not asked for a token.
-async fn recognize(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
+pub async fn authenticate(server: &Shared, parts: &http::request::Parts) -> Result<Caller> {
     if let Some(identity) = parts.extensions.get::<Identity>() {
         return Ok(Caller::new(Arc::new(identity.clone().proved()), Standing::default()));
     }

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Attributes, Policy, Target};
+use super::{Attributes, Decision, Policy, Target};
 use crate::authentication::Identity;
 use crate::failure::{Failure, Result};
 use crate::query::Query;
@@ -73,10 +73,10 @@ impl Access {
     }
 
     /// Refuses what a policy does not allow.
-    pub fn check(&self, policy: &Policy, user: &Identity) -> Result<()> {
+    pub fn check<'a>(&'a self, policy: &'a Policy, user: &'a Identity) -> Result<Decision<'a>> {
         let decision = policy.decide(&self.attributes(user));
         if decision.is_allowed() {
-            return Ok(());
+            return Ok(decision);
         }
         let reason = decision.reason();
         let colon = if reason.is_empty() { "" } else { ": " };
