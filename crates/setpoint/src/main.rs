@@ -1,10 +1,16 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
+mod client;
 mod crds;
 mod data_dir;
+mod get;
+mod history;
 mod kubeconfig;
 mod logging;
 mod pki;
+mod resource;
+mod table;
+mod terminal;
 mod up;
 
 use std::process::ExitCode;
@@ -22,6 +28,10 @@ struct Arguments {
 enum Command {
     /// Run the control plane in this process
     Up(up::Up),
+    /// Show objects, as they are or as they were
+    Get(get::Get),
+    /// Show who changed which fields of an object, and when
+    History(history::History),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
 }
@@ -29,6 +39,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
+        Command::Get(get) => get.run(),
+        Command::History(history) => history.run(),
         Command::Crds(crds) => crds.run(),
     };
     match result {
