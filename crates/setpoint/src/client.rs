@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use http::Request;
 use http::header::ACCEPT;
@@ -52,21 +52,21 @@ impl Connection {
     pub(crate) async fn connect(&self) -> Result<Server> {
         let kubeconfig = self.kubeconfig()?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let mut config = config.context("the kubeconfig names no server; name another file with --kubeconfig")?;
+        let mut config = config.map_err(|error| unusable("the kubeconfig", &error))?;
         config.read_timeout = Some(PATIENCE);
         // A revision that has not happened is answered like an overload, and does not happen by waiting.
         config.default_retry = false;
         let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+        let client = Client::try_from(config).map_err(|error| unusable("the kubeconfig", &error))?;
         Ok(Server { client, address, namespace })
     }
 
     fn kubeconfig(&self) -> Result<Kubeconfig> {
         if let Some(path) = &self.kubeconfig {
-            return Kubeconfig::read_from(path).context("--kubeconfig cannot be read");
+            return Kubeconfig::read_from(path).map_err(|error| unusable("--kubeconfig", &error));
         }
-        if let Some(kubeconfig) = Kubeconfig::from_env().context("the file in $KUBECONFIG cannot be read")? {
+        if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| unusable("$KUBECONFIG", &error))? {
             return Ok(kubeconfig);
         }
         let path = DataDir::default_path()?.join("kubeconfig");
@@ -77,7 +77,7 @@ impl Connection {
                 path.display()
             );
         }
-        Ok(Kubeconfig::read_from(path)?)
+        Kubeconfig::read_from(path).map_err(|error| unusable("the data folder's kubeconfig", &error))
     }
 }
 
@@ -102,10 +102,17 @@ impl Server {
     fn unreachable(&self, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) => anyhow!(words(&status)),
-            error => anyhow!(inert(&format!("{:#}", anyhow!(error))))
-                .context(format!("cannot ask {}; does `setpoint up` run there?", self.address)),
+            error => {
+                let why = inert(&anyhow!(error).root_cause().to_string());
+                anyhow!("cannot ask {}: {why}; see that `setpoint up` runs there", self.address)
+            }
         }
     }
+}
+
+/// A kubeconfig that leads nowhere. Its errors repeat their sources, so they stand for themselves.
+fn unusable(what: &str, error: &dyn std::error::Error) -> anyhow::Error {
+    anyhow!("{what} cannot be used: {}; name another file with --kubeconfig", inert(&error.to_string()))
 }
 
 /// A refused read, where it says something of the object; anything else is an error.
@@ -126,5 +133,50 @@ fn words(status: &Status) -> String {
     match inert(&status.message) {
         message if message.is_empty() => format!("the server answered with code {}", status.code),
         message => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(code: u16, reason: &str, message: &str, cause: Option<(&str, &str)>) -> Status {
+        let causes: Vec<Value> =
+            cause.into_iter().map(|(reason, message)| json!({"reason": reason, "message": message})).collect();
+        let status = json!({"code": code, "reason": reason, "message": message, "details": {"causes": causes}});
+        serde_json::from_value(status).expect("a Status")
+    }
+
+    #[test]
+    fn a_refusal_says_what_it_means() {
+        let begins = ("HistoryBeginsLater", "history begins at revision 9");
+        let ahead = ("ResourceVersionTooLarge", "Too large resource version");
+        let rows = [
+            ("not there", status(404, "NotFound", "pods \"a\" not found", None), "Absent"),
+            ("no such path", status(404, "", "404 page not found", None), "404 page not found"),
+            (
+                "forgotten",
+                status(410, "Expired", "too old", Some(begins)),
+                "Forgotten(\"history begins at revision 9\")",
+            ),
+            ("forgotten by another server", status(410, "Expired", "too old", None), "Forgotten(\"too old\")"),
+            (
+                "ahead",
+                status(504, "Timeout", "too large", Some(ahead)),
+                "this revision has not happened yet (too large); without --at the newest is shown",
+            ),
+            ("too slow", status(504, "Timeout", "timed out", None), "timed out"),
+            ("not allowed", status(403, "Forbidden", "no\u{1b}[2J", None), "no\\u001b[2J"),
+            ("without a word", status(500, "", "", None), "the server answered with code 500"),
+        ];
+        for (row, status, expected) in rows {
+            let told = match refusal(&status) {
+                Ok(answer) => format!("{answer:?}"),
+                Err(error) => format!("{error:#}"),
+            };
+            assert_eq!(told, expected, "{row}");
+        }
     }
 }

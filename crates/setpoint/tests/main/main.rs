@@ -6,6 +6,7 @@ mod crash;
 mod crds;
 mod fuzz;
 mod helm;
+mod history;
 mod kube_rs;
 mod kubectl;
 mod large_crds;
