@@ -1,13 +1,13 @@
 //! `setpoint get`: objects as they are, or as they were at a revision.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Connection, Server};
 use crate::resource::Resource;
 use crate::table;
-use crate::terminal::{inert, inert_lines, print, remark};
+use crate::terminal::{inert, json, print, remark, yaml};
 
 pub(crate) const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -70,11 +70,8 @@ impl Get {
                 table::lines(&answer, self.output == Output::Wide, spreads).join("\n") + "\n"
             }
             Output::Name => names(&resource, &answer).iter().map(|name| name.clone() + "\n").collect(),
-            Output::Json => inert_lines(&format!("{:#}\n", self.objects(&resource, answer.clone()))),
-            Output::Yaml => {
-                let objects = self.objects(&resource, answer.clone());
-                inert_lines(&serde_saphyr::to_string(&objects).context("cannot write an object as YAML")?)
-            }
+            Output::Json => json(&self.objects(&resource, answer.clone())),
+            Output::Yaml => yaml(&self.objects(&resource, answer.clone()))?,
         };
         let found = if is_table { &answer["rows"] } else { &answer["items"] };
         if self.name.is_none() && found.as_array().is_none_or(Vec::is_empty) {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 /// The text with all that a terminal could take for a command, or that would reorder what it shows, written as escapes.
 pub(crate) fn inert(text: &str) -> String {
@@ -19,9 +20,16 @@ pub(crate) fn inert(text: &str) -> String {
     inert
 }
 
-/// The same for JSON or YAML, where line breaks are layout and active characters stand only within quotes.
-pub(crate) fn inert_lines(text: &str) -> String {
-    text.split('\n').map(inert).collect::<Vec<_>>().join("\n")
+/// A value as JSON that people can read. What is active stands within quotes there, where its escape means the same.
+pub(crate) fn json(value: &Value) -> String {
+    format!("{value:#}\n").split('\n').map(inert).collect::<Vec<_>>().join("\n")
+}
+
+/// A value as YAML. JSON is YAML too, and stands in where a character could not be left as it is.
+pub(crate) fn yaml(value: &Value) -> Result<String> {
+    let text = serde_saphyr::to_string(value).context("cannot write an object as YAML")?;
+    let is_inert = text.chars().all(|character| matches!(character, '\n' | '\t') || !is_active(character));
+    Ok(if is_inert { text } else { json(value) })
 }
 
 fn is_active(character: char) -> bool {
@@ -73,7 +81,26 @@ mod tests {
         ] {
             assert_eq!(inert(text), expected, "{name}");
         }
-        assert_eq!(inert_lines("a: \"\u{9b}\"\nb: 1\n"), "a: \"\\u009b\"\nb: 1\n");
+    }
+
+    #[test]
+    fn data_stays_what_it_is_and_commands_nothing() {
+        let rows = [
+            ("plain", "green"),
+            ("a script", "#!/bin/sh\n\tls\n\n  # \"x\": 1\n"),
+            ("a colour", "\u{1b}[31mred"),
+            ("eight-bit controls", "a\u{9b}2J\u{7f}b"),
+            ("text that runs backwards", "a\u{202e}b"),
+            ("what looks like an escape", "\\u001b"),
+        ];
+        for (row, text) in rows {
+            let value = serde_json::json!({ "key": text, "list": [text] });
+            let (json, yaml) = (json(&value), yaml(&value).expect("a value is YAML"));
+            assert_eq!(serde_json::from_str::<Value>(&json).expect("JSON"), value, "{row}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&yaml).expect("YAML"), value, "{row}");
+            let active = |text: &str| text.chars().any(|c| is_active(c) && !matches!(c, '\n' | '\t'));
+            assert!(!active(&json) && !active(&yaml), "{row}: {json}{yaml}");
+        }
     }
 
     #[test]

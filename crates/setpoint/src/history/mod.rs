@@ -14,7 +14,7 @@ use serde_json::Value;
 use self::report::{End, Entry, Report};
 use crate::client::{Answer, Connection, Server};
 use crate::get::{JSON, read_at, revision};
-use crate::terminal::{inert_lines, print};
+use crate::terminal::{json, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct History {
@@ -57,7 +57,7 @@ impl History {
         let report = Report { object, namespace: namespace.map(str::to_owned), entries, end };
         print(&match self.output {
             Output::Text => report.text(),
-            Output::Json => inert_lines(&format!("{:#}\n", report.json())),
+            Output::Json => json(&report.json()),
         })
     }
 

@@ -35,6 +35,7 @@ async fn what_kubectl_saw_is_shown_again() -> Result<()> {
         &["create", "deployment", "web", "--image=web:1"][..],
         &["scale", "deployment", "web", "--replicas=3"],
         &["annotate", "deployment", "web", "note=a: \"b\"\n# c\u{9b}"],
+        &["annotate", "deployment", "web", "note=#!/bin/sh\n\tls\n", "--overwrite"],
         &["label", "deployment", "web", "yes=no", "number=010"],
         &["delete", "deployment", "web"],
         &["create", "deployment", "web", "--image=web:2"],
