@@ -279,6 +279,13 @@ impl Failure {
         Failure::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// History no longer holds what was asked for, and says since when it does.
+    pub fn forgotten(message: impl Into<String>, oldest: u64) -> Failure {
+        let since = format!("history begins at revision {oldest}");
+        let cause = json!({"reason": "HistoryBeginsLater", "field": "resourceVersion", "message": since});
+        Failure::expired(message).with_details(json!({ "causes": [cause] }))
+    }
+
     pub fn revision_too_large(requested: u64, newest: u64) -> Failure {
         let message = format!("Too large resource version: {requested}, current: {newest}");
         Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}")).with_details(json!({
@@ -318,7 +325,9 @@ impl Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         match error {
-            store::Error::Compacted { .. } => Failure::expired(error.to_string()),
+            store::Error::Compacted { oldest, .. } => {
+                Failure::forgotten(format!("The provided resourceVersion is too old: {error}."), oldest)
+            }
             store::Error::Future { requested, newest } => Failure::revision_too_large(requested, newest),
             store::Error::Closed => Failure::unavailable("the server is shutting down"),
             store::Error::Conflict { .. } | store::Error::Engine(_) => Failure::internal(error),

@@ -1,12 +1,18 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
+mod client;
 mod crds;
 mod data_dir;
+mod get;
+mod history;
 mod issuer;
 mod kubeconfig;
 mod logging;
 mod pki;
+mod resource;
 mod secrets;
+mod table;
+mod terminal;
 mod token;
 mod up;
 mod user;
@@ -26,6 +32,10 @@ struct Arguments {
 enum Command {
     /// Run the control plane in this process
     Up(up::Up),
+    /// Show objects, as they are or as they were
+    Get(get::Get),
+    /// Show who changed which fields of an object, and when
+    History(history::History),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
     /// Care for the keys that Secrets are sealed with on disk
@@ -39,6 +49,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
+        Command::Get(get) => get.run(),
+        Command::History(history) => history.run(),
         Command::Crds(crds) => crds.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::User(user) => user.run(),

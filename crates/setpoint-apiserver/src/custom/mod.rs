@@ -2,7 +2,8 @@
 //!
 //! A [`definition`] is read into resources like the built-in ones: a [`structure`] for each schema, which [`prune`],
 //! [`default`], [`validate`] and [`embedded`] walk, and a [`kind`] for each version, which is the behaviour of its objects.
-//! [`definitions`] keeps what is served in step with the definitions that are stored; all else is pure.
+//! [`definitions`] keeps what is served in step with the definitions that are stored, and [`past`] finds what was served
+//! earlier; all else is pure.
 
 pub mod default;
 pub mod definition;
@@ -13,6 +14,7 @@ pub mod json_path;
 pub mod kind;
 pub mod names;
 mod number;
+mod past;
 pub mod prune;
 pub mod scale;
 pub mod structure;
@@ -23,3 +25,4 @@ pub mod validate;
 
 pub use definitions::Definitions;
 pub use kind::CustomKind;
+pub use past::resource_at;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use setpoint_store::Commit;
 
-use super::list::{Listed, select};
+use super::list::{Listed, Start, select};
 use super::{Written, read, services, unchanged, write};
 use crate::admission::{self, Change};
 use crate::authentication::Caller;
@@ -48,7 +48,8 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
     let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
-    let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options).await?;
+    let start = Start::of(server, &list_options)?;
+    let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options, start).await?;
     // All or nothing, as far as it can be known beforehand.
     for item in &items {
         let object = call.resource.value(item);

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use setpoint_store::{At, Page, Range, Revision};
 
+use crate::custom;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::negotiate;
@@ -51,6 +52,32 @@ impl Token {
     }
 }
 
+/// Where a list begins, and the state of the store that it is read from.
+pub(super) struct Start {
+    at: At,
+    token: Option<Token>,
+}
+
+impl Start {
+    pub(super) fn of(server: &Shared, options: &ListOptions) -> Result<Start> {
+        let newest = server.store.revision();
+        if !options.continue_token.is_empty() {
+            let token = Token::decode(&options.continue_token)?;
+            return if token.rv > newest {
+                Err(Failure::bad_request("invalid continue token: it is from another server"))
+            } else {
+                Ok(Start { at: At::Revision(token.rv), token: Some(token) })
+            };
+        }
+        let at = match options.revision {
+            Some(revision) if revision > newest => return Err(Failure::revision_too_large(revision, newest)),
+            Some(revision) if options.is_exact() => At::Revision(revision),
+            _ => At::Now,
+        };
+        Ok(Start { at, token: None })
+    }
+}
+
 /// A page of objects and what is said of it.
 pub(super) struct Listed {
     pub meta: ListMeta,
@@ -58,9 +85,13 @@ pub(super) struct Listed {
 }
 
 pub(super) async fn list(server: &Shared, call: Call) -> Result<Response> {
-    let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
+    let form = negotiate::form(&call.headers)?;
     let options = ListOptions::parse(&call.query, false)?;
-    let listed = select(server, &call.resource, call.namespace(), &options).await?;
+    let start = Start::of(server, &options)?;
+    let resource = custom::resource_at(server, &call.resource, start.at).await;
+    let resource = resource.map_err(|error| unreadable(error, &options))?;
+    let renderer = Renderer::new(resource.clone(), form, &call.query, call.now)?;
+    let listed = select(server, &resource, call.namespace(), &options, start).await?;
     Ok(renderer.list(&listed.meta, listed.items))
 }
 
@@ -70,15 +101,12 @@ pub(super) async fn select(
     resource: &Resource,
     namespace: Option<&str>,
     options: &ListOptions,
+    start: Start,
 ) -> Result<Listed> {
     let filter = Filter::parse(resource, options)?;
     let directory = resource.directory(namespace);
     let scope = filter.scope(resource, namespace);
-    let token = match options.continue_token.as_str() {
-        "" => None,
-        text => Some(Token::decode(text)?),
-    };
-    let mut at = state(server, options, token.as_ref())?;
+    let Start { mut at, token } = start;
     let mut after = token.as_ref().map(|token| format!("{directory}{}", token.start));
     let mut seen = token.map_or(0, |token| token.seen);
     // With a selector, more objects are read than a page holds; without one, exactly as many.
@@ -115,34 +143,22 @@ pub(super) async fn select(
     }
 }
 
-/// The state of the store that a list is read from.
-fn state(server: &Shared, options: &ListOptions, token: Option<&Token>) -> Result<At> {
-    let newest = server.store.revision();
-    if let Some(token) = token {
-        return if token.rv > newest {
-            Err(Failure::bad_request("invalid continue token: it is from another server"))
-        } else {
-            Ok(At::Revision(token.rv))
-        };
-    }
-    match options.revision {
-        Some(revision) if revision > newest => Err(Failure::revision_too_large(revision, newest)),
-        Some(revision) if options.is_exact() => Ok(At::Revision(revision)),
-        _ => Ok(At::Now),
-    }
+async fn read(server: &Shared, range: Range<'_>, options: &ListOptions) -> Result<Page> {
+    server.store.range(range).await.map_err(|error| unreadable(error, options))
 }
 
-async fn read(server: &Shared, range: Range<'_>, options: &ListOptions) -> Result<Page> {
-    server.store.range(range).await.map_err(|error| match error {
-        setpoint_store::Error::Compacted { .. } if options.continue_token.is_empty() => {
-            Failure::expired("The resourceVersion for the provided list is too old.")
+/// Why a list cannot be read.
+fn unreadable(error: setpoint_store::Error, options: &ListOptions) -> Failure {
+    match error {
+        setpoint_store::Error::Compacted { oldest, .. } if options.continue_token.is_empty() => {
+            Failure::forgotten("The resourceVersion for the provided list is too old.", oldest)
         }
         setpoint_store::Error::Compacted { .. } => Failure::expired(
             "The provided continue parameter is too old to display a consistent list result. \
              You can start a new list without the continue parameter.",
         ),
         other => other.into(),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::apply::Configuration;
+use super::get;
 use super::patch::{Patch, is_apply};
-use super::read;
 use super::update::{Change, Current, Source, change_object};
 use crate::apply::{Applied, Ignored, Managers, Subject, Writer, from_scale, to_scale, update};
+use crate::custom;
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kinds::scale::{Replicas, scale_of, set_scale, validate_scale};
@@ -26,8 +27,10 @@ const VERSION: &str = "autoscaling/v1";
 
 pub(super) async fn get(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;
-    let stored = read(server, &call.resource, call.namespace(), call.name()).await?;
-    let scale = scale_of(&call.resource.value(&stored), Replicas::of(&call.resource)).map_err(Failure::bad_request)?;
+    let at = get::state(server, &call.query)?;
+    let resource = custom::resource_at(server, &call.resource, at).await?;
+    let stored = get::read(server, &call, at).await?;
+    let scale = scale_of(&resource.value(&stored), Replicas::of(&resource)).map_err(Failure::bad_request)?;
     Ok(response::encoded(StatusCode::OK, form.encoding, scale.to_string().into_bytes()))
 }
 

@@ -51,6 +51,11 @@ async fn kubectl_tells_who_may_do_what() -> Result<()> {
     follow("identity.txt").await
 }
 
+#[tokio::test]
+async fn what_kubectl_changed_can_be_told() -> Result<()> {
+    follow("history.txt").await
+}
+
 /// Runs a script on a server of its own and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");
@@ -101,6 +106,7 @@ impl Shell {
         let programs = home.join("bin");
         fs::create_dir_all(&programs)?;
         symlink(&kubectl.program, programs.join("kubectl"))?;
+        symlink(SETPOINT, programs.join("setpoint"))?;
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").context("PATH")?);
         let kubeconfig = server.kubeconfig_path();
         Ok(Self { files, home, path, kubeconfig, filter: Filter::new()? })

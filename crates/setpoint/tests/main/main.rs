@@ -6,6 +6,7 @@ mod crash;
 mod crds;
 mod fuzz;
 mod helm;
+mod history;
 mod hostile;
 mod kube_rs;
 mod kubectl;

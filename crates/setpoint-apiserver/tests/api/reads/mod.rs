@@ -3,5 +3,6 @@
 mod lists;
 mod negotiation;
 mod paging;
+mod past;
 mod revisions;
 mod selectors;

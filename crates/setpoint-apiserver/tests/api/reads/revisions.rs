@@ -105,6 +105,13 @@ async fn revisions_and_their_matches_are_checked() {
             "forbidden for resourceVersion \"0\"",
         ),
         ("an unknown match", "resourceVersion=1&resourceVersionMatch=Roughly", 422, "Roughly"),
+        (
+            "a match of a page",
+            "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
+            422,
+            "when continue is provided",
+        ),
+        ("a watch of a moment", "watch=1&resourceVersion=1&resourceVersionMatch=Exact", 422, "forbidden for watch"),
         ("what only a watch has", "sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
     ];
     for (row, query, status, words) in rows {

@@ -22,6 +22,7 @@ const RULES: &[(&str, &str)] = &[
     (r"\b(generated)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
     (r"(?m)(  |^)(\d+s|\d+y\d+d)(  |$)", "${1}AGE$3"),
     (r"(Resource Version:  )\d+", "${1}REVISION"),
+    (r"(\brevision|--at|resource version: \d+, current:) \d+", "$1 REVISION"),
     (r"(Client Version|Kustomize Version): v\S+", "$1: VERSION"),
 ];
 

@@ -1,0 +1,2 @@
+# Prints the revision of an object.
+kubectl get "$1" --output 'jsonpath={.metadata.resourceVersion}'
