@@ -11,6 +11,7 @@ mod kubectl;
 mod large_crds;
 mod openapi;
 mod python;
+mod secrecy;
 mod tidy;
 mod up;
 
