@@ -47,6 +47,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// Finding out who may do what.
+    Access,
     /// Server-side apply.
     Apply,
     Creates,

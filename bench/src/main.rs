@@ -5,6 +5,7 @@
 //! client. The clients run on the same machine and take their share of it. Data is kept below `TMPDIR`, which should
 //! be on a disk; the result shows what a durable write costs there, and how busy the machine was before it began.
 
+mod access;
 mod apply;
 mod arguments;
 mod definitions;
@@ -61,6 +62,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Watch) {
         parts::watch(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Access) {
+        access::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Apply) {
         apply::measure(&subject, arguments, &mut report).await?;

@@ -78,7 +78,7 @@ pub(crate) async fn creates(subject: &Subject, arguments: &Arguments, report: &m
         if let (Some(creates), Some(earlier)) = (creates, earlier) {
             let peer = Peer { name: "before", figure: earlier.per_second };
             let row = Row::new(format!("create rate, {}", plural(clients)), "/s", creates.per_second).peer(Some(peer));
-            report.add(row.target(Target::RatioAtLeast(0.85)));
+            report.add(row.target(Target::RatioAtLeast(0.9)));
         }
     }
     Ok(())

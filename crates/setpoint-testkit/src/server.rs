@@ -24,6 +24,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(30);
 pub struct Server {
     program: PathBuf,
     options: Vec<String>,
+    environment: Vec<(String, String)>,
     folder: TempDir,
     process: Option<Child>,
 }
@@ -47,7 +48,14 @@ impl Server {
     pub fn new(program: impl Into<PathBuf>, options: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("setpoint-").tempdir()?;
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Ok(Self { program: program.into(), options, folder, process: None })
+        Ok(Self { program: program.into(), options, environment: Vec::new(), folder, process: None })
+    }
+
+    /// The same server with a variable in its environment, from its next start on.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Starts the process and returns at once, ready or not.
@@ -69,6 +77,7 @@ impl Server {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir()).args(&self.options);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -14,6 +14,7 @@ mod large_crds;
 mod openapi;
 mod people;
 mod python;
+mod secrecy;
 mod secrets;
 mod tidy;
 mod up;
