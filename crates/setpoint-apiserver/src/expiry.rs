@@ -321,4 +321,25 @@ mod tests {
         assert_eq!(follower.tick("2020-01-01T00:59:59Z").await, Vec::<String>::new());
         assert_eq!(follower.tick("2020-01-01T01:00:00Z").await, ["default/old"]);
     }
+
+    #[tokio::test]
+    async fn a_protected_event_stays_whether_it_was_there_before_or_not() {
+        let store = MemoryStore::new(Options::default());
+        let protect = async |name: &str| {
+            let annotations = json!({protection::PROTECTED: "true"});
+            let created = "2020-01-01T00:00:00Z";
+            let event = json!({"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}});
+            let key = format!("{EVENTS}default/{name}").into();
+            let commit = Commit { key, value: Some(object::encode(&event, &[])), expected: Expected::Absent };
+            store.commit(commit).await.expect("it is stored");
+        };
+        protect("before").await;
+        write(&store, "unprotected", Expected::Absent).await;
+        let start = Follower::start(&store, time("2020-01-01T00:00:00Z"), Duration::from_millis(1)).await;
+        let mut follower = start.expect("the store can be read");
+        protect("since").await;
+        follower.hear("2020-01-01T00:00:00Z").await;
+        assert_eq!(follower.tick("2020-01-01T09:00:00Z").await, ["default/unprotected"]);
+        assert_eq!(names(&store).await, ["default/before", "default/since"]);
+    }
 }

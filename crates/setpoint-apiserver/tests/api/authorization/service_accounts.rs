@@ -71,7 +71,8 @@ async fn nothing_runs_as_an_account_that_its_writer_may_not_act_as() {
             wendy.apply(&one, "m", as_root).await.refused(403, "Forbidden", &words);
         }
         wendy.post(path, named(object.clone(), pointer, "serviceAccountName", "default")).await.expect(201);
-        if path != PODS {
+        // What these run cannot be changed at all.
+        if path != PODS && path != JOBS {
             let patch = json!([{"op": "add", "path": format!("{pointer}/serviceAccountName"), "value": "root"}]);
             wendy.json_patch(&one, patch).await.refused(403, "Forbidden", &words);
         }
