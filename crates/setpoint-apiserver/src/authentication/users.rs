@@ -106,8 +106,8 @@ impl Users {
 
     /// Takes the file as it is now.
     fn refresh(&self) {
-        if let Some(roster) = self.file.as_ref().and_then(RosterFile::changed) {
-            self.directory.send_replace(Arc::new(Directory::new(roster)));
+        if let Some(file) = &self.file {
+            file.if_changed(|roster| drop(self.directory.send_replace(Arc::new(Directory::new(roster)))));
         }
     }
 }
