@@ -70,7 +70,7 @@ impl Content {
             serial,
             not_after: Timestamp::from_second(not_after).ok()?,
             // As elsewhere, the last of several counts.
-            common_name: named(COMMON_NAME).last(),
+            common_name: named(COMMON_NAME).next_back(),
             organizations: named(ORGANIZATION).collect(),
         })
     }
