@@ -74,7 +74,7 @@ impl Content {
             serial,
             not_after: Timestamp::from_second(not_after).ok()?,
             // As elsewhere, the last of several counts.
-            common_name: named(COMMON_NAME).last(),
+            common_name: named(COMMON_NAME).next_back(),
             organizations: named(ORGANIZATION).collect(),
         })
     }
@@ -145,7 +145,9 @@ mod tests {
     fn a_name_and_an_organization_are_a_user_and_a_group() {
         let utf8 = |text: &str| DnValue::Utf8String(text.to_owned());
         let printable = DnValue::PrintableString("plain".try_into().expect("printable"));
-        let rows: [(&str, Vec<(DnType, DnValue)>, Option<(&str, &[&str])>); 6] = [
+        type Names = Vec<(DnType, DnValue)>;
+        type Named<'a> = Option<(&'a str, &'a [&'a str])>;
+        let rows: [(&str, Names, Named<'_>); 6] = [
             (
                 "both",
                 vec![(DnType::CommonName, utf8("jane")), (DnType::OrganizationName, utf8("dev"))],

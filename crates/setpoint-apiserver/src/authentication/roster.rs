@@ -44,10 +44,8 @@ pub struct User {
 pub enum RosterError {
     #[error("it is larger than {} MiB", ROSTER_LIMIT >> 20)]
     TooLarge,
-    #[error("it is not JSON at line {line}, column {column}")]
-    Syntax { line: usize, column: usize },
     /// Says where, and not what: it may be a token.
-    #[error("it has something at line {line}, column {column} that docs/users.md does not describe")]
+    #[error("it is not as docs/users.md describes it at line {line}, column {column}")]
     Form { line: usize, column: usize },
     #[error("its version is {0}, and this binary reads version {VERSION}")]
     Version(u32),
@@ -66,10 +64,8 @@ impl Roster {
         if text.len() as u64 > ROSTER_LIMIT {
             return Err(RosterError::TooLarge);
         }
-        let roster: Roster = serde_json::from_slice(text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            if error.is_data() { RosterError::Form { line, column } } else { RosterError::Syntax { line, column } }
-        })?;
+        let form = |error: serde_json::Error| RosterError::Form { line: error.line(), column: error.column() };
+        let roster: Roster = serde_json::from_slice(text).map_err(form)?;
         if roster.version != VERSION {
             return Err(RosterError::Version(roster.version));
         }
@@ -175,20 +171,16 @@ mod tests {
     #[test]
     fn what_is_not_sound_is_refused() {
         let rows = [
-            ("nothing", String::new(), "it is not JSON at line 1, column 0"),
-            ("cut off", one(|_| ())[..80].to_owned(), "it is not JSON"),
-            ("no object", "[]".to_owned(), "that docs/users.md does not describe"),
+            ("nothing", String::new(), "not as docs/users.md describes it at line 1, column 0"),
+            ("cut off", one(|_| ())[..80].to_owned(), "not as docs"),
+            ("no object", "[]".to_owned(), "not as docs"),
             ("another version", json!({"version": 2, "users": []}).to_string(), "its version is 2"),
-            ("a misspelt field", one(|user| user["expries"] = json!("2027-01-02T03:04:05Z")), "does not describe"),
-            ("no credential", one(|user| user["credential"] = json!({})), "does not describe"),
-            (
-                "a credential of no kind",
-                one(|user| user["credential"] = json!({"token": "s3cret"})),
-                "does not describe",
-            ),
-            ("a token itself", one(|user| user["credential"] = json!({"tokenSha256": "s3cret"})), "does not describe"),
-            ("a token in its place", one(|user| user["credential"] = json!("s3cret")), "does not describe"),
-            ("no time", one(|user| user["created"] = json!("yesterday")), "does not describe"),
+            ("a misspelt field", one(|user| user["expries"] = json!("2027-01-02T03:04:05Z")), "not as docs"),
+            ("no credential", one(|user| user["credential"] = json!({})), "not as docs"),
+            ("a credential of no kind", one(|user| user["credential"] = json!({"token": "s3cret"})), "not as docs"),
+            ("a token itself", one(|user| user["credential"] = json!({"tokenSha256": "s3cret"})), "not as docs"),
+            ("a token in its place", one(|user| user["credential"] = json!("s3cret")), "not as docs"),
+            ("no time", one(|user| user["created"] = json!("yesterday")), "not as docs"),
             ("no name", one(|user| user["name"] = json!("")), "user 0 (\"\") is not valid: a name is empty"),
             ("a name of the server's", one(|user| user["name"] = json!("system:admin")), "the server's own"),
             ("a name with a line end", one(|user| user["name"] = json!("a\nb")), "control characters"),

@@ -63,11 +63,12 @@ impl RosterFile {
         Ok((RosterFile { path, seen }, roster))
     }
 
-    /// What the file says, if that may be something else than last time.
-    pub(super) fn changed(&self) -> Option<Roster> {
+    /// Gives away what the file says, if that may be something else than last time. Others who ask meanwhile wait, so that
+    /// nobody goes by what is out of date, and what was read first is not given away last.
+    pub(super) fn if_changed(&self, take: impl FnOnce(Roster)) {
         let mut seen = self.seen.lock();
         if seen.look.as_ref() == Some(&Look::at(&self.path)) {
-            return None;
+            return;
         }
         let (look, roster) = read(&self.path);
         seen.look = look.settled();
@@ -76,7 +77,7 @@ impl RosterFile {
                 if seen.fault.take().is_some() {
                     tracing::info!(file = %self.path.display(), "the users are read again");
                 }
-                Some(roster)
+                take(roster);
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
@@ -85,7 +86,6 @@ impl RosterFile {
                     tracing::error!("the users stay as they were: {fault}");
                     seen.fault = Some(fault);
                 }
-                None
             }
         }
     }
@@ -163,14 +163,20 @@ pub(super) mod tests {
         file.write_all(text.as_bytes()).expect("it is written");
     }
 
+    fn changed(file: &RosterFile) -> Option<Roster> {
+        let mut given = None;
+        file.if_changed(|roster| given = Some(roster));
+        given
+    }
+
     #[test]
     fn a_file_that_is_not_there_has_no_users() {
         let (_folder, path) = folder();
         let (file, roster) = RosterFile::open(path.clone()).expect("no file is no fault");
         assert_eq!(roster, Roster::default());
-        assert_eq!(file.changed(), None);
+        assert_eq!(changed(&file), None);
         write(&path, &Roster::default().text());
-        assert_eq!(file.changed(), Some(Roster::default()));
+        assert_eq!(changed(&file), Some(Roster::default()));
     }
 
     #[test]
@@ -199,9 +205,9 @@ pub(super) mod tests {
         write(&path, &Roster::default().text());
         let (file, _) = RosterFile::open(path.clone()).expect("it is sound");
         fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("the file is ours");
-        assert_eq!(file.changed(), None);
+        assert_eq!(changed(&file), None);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
-        assert_eq!(file.changed(), Some(Roster::default()));
+        assert_eq!(changed(&file), Some(Roster::default()));
     }
 
     #[test]

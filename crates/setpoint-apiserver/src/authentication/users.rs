@@ -106,8 +106,8 @@ impl Users {
 
     /// Takes the file as it is now.
     fn refresh(&self) {
-        if let Some(roster) = self.file.as_ref().and_then(RosterFile::changed) {
-            self.directory.send_replace(Arc::new(Directory::new(roster)));
+        if let Some(file) = &self.file {
+            file.if_changed(|roster| drop(self.directory.send_replace(Arc::new(Directory::new(roster)))));
         }
     }
 }
@@ -198,10 +198,11 @@ mod tests {
     #[test]
     fn a_damaged_file_changes_nothing_and_locks_nobody_out() {
         let (_folder, path, users) = with_file(&roster(&[("jane", token("a"), None)]));
-        let damage: [(&str, &dyn Fn(&Path)); 3] = [
-            ("half a file", &|path| write(path, "{\"version\": 1,")),
-            ("nothing in it", &|path| write(path, "")),
-            ("no file", &|path| std::fs::remove_file(path).expect("it is there")),
+        type Damage = fn(&Path);
+        let damage: [(&str, Damage); 3] = [
+            ("half a file", |path| write(path, "{\"version\": 1,")),
+            ("nothing in it", |path| write(path, "")),
+            ("no file", |path| std::fs::remove_file(path).expect("it is there")),
         ];
         for (row, damage) in damage {
             damage(&path);

@@ -189,7 +189,7 @@ mod tests {
         )
         .await
         .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
-        let serving = Serving::new(authority, address.ip(), SignedDuration::from_secs(3), Timestamp::now())?;
+        let serving = Serving::new(authority, address.ip(), SignedDuration::from_secs(6), Timestamp::now())?;
         let renewal = tokio::spawn(serving.clone().keep_valid());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let stopped = async { drop(stopped.await) };
@@ -200,11 +200,10 @@ mod tests {
         open.get("/version").await?.success()?;
         let first = shown(&kubeconfig).await?;
         let renewed = wait_for("another certificate", Duration::from_secs(30), || async {
-            let shown = shown(&kubeconfig).await?;
-            Ok((shown != first).then_some(shown))
+            // On a slow machine, a certificate of a few seconds may have ended before it was looked at.
+            Ok(shown(&kubeconfig).await.ok().filter(|shown| *shown != first))
         });
-        let renewed = renewed.await?;
-        assert_ne!(renewed, first);
+        renewed.await?;
         open.get("/version").await.context("the connection from before goes on")?.success()?;
 
         renewal.abort();
