@@ -17,6 +17,9 @@ use crate::response::{self, Response};
 const PARTIAL_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#;
 const TABLE_HEAD: &str = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":"#;
 
+/// How many objects are read and written before others have their turn.
+const PIECE: usize = 64;
+
 /// How much of each object a table's rows carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Include {
@@ -123,15 +126,33 @@ impl Renderer {
         if self.form == Form::JSON && items.iter().all(|item| self.resource.is_shown_as_stored(item)) {
             return self.list_of_stored(head, items);
         }
-        let mut text = head.into_bytes();
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
+        let many = items.len() > PIECE;
+        let pieces = self.clone().pieces(head, items);
+        match self.form.encoding {
+            Encoding::Json if many => response::pieces(pieces),
+            encoding => response::encoded(StatusCode::OK, encoding, pieces.collect::<Vec<_>>().concat()),
+        }
+    }
+
+    /// The text of a list whose objects are not shown as they are stored: each has to be read, which takes its time.
+    fn pieces(self, head: String, items: Vec<Stored>) -> impl Iterator<Item = Vec<u8>> + Send {
+        let mut items = items.into_iter();
+        let mut before = Some(head.into_bytes());
+        std::iter::from_fn(move || {
+            let mut text = before.take()?;
+            for item in items.by_ref().take(PIECE) {
+                self.write_item(&item, &mut text);
                 text.push(b',');
             }
-            self.write_item(item, &mut text);
-        }
-        text.extend_from_slice(b"]}");
-        response::encoded(StatusCode::OK, self.form.encoding, text)
+            match items.len() {
+                0 => {
+                    text.pop_if(|last| *last == b',');
+                    text.extend_from_slice(b"]}");
+                }
+                _ => before = Some(Vec::new()),
+            }
+            Some(text)
+        })
     }
 
     /// A list of whole objects is a concatenation of what is stored.

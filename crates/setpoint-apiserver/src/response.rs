@@ -68,6 +68,17 @@ pub fn chunked(length: usize, chunks: impl Iterator<Item = Bytes> + Send + 'stat
     response
 }
 
+/// A body of unknown length that is made piece by piece while it is sent, and has an end.
+pub fn pieces(pieces: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Response {
+    let mut response = streamed(stream::iter(pieces.map(Bytes::from)));
+    response.extensions_mut().insert(Pieces);
+    response
+}
+
+/// Marks an answer that is worth compressing though its length is not known.
+#[derive(Debug, Clone, Copy)]
+struct Pieces;
+
 /// A body that goes on until its stream ends.
 pub fn streamed(stream: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let body = StreamBody::new(stream.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk))));
@@ -107,10 +118,11 @@ pub fn is_whole(response: &Response) -> bool {
 pub fn compress(response: Response, request: &HeaderMap) -> Response {
     let length = response.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
     let length = length.or(http_body::Body::size_hint(response.body()).exact().and_then(|n| usize::try_from(n).ok()));
-    if length.is_none_or(|length| length < WORTH_COMPRESSING)
-        || response.headers().contains_key(CONTENT_ENCODING)
-        || !negotiate::accepts_gzip(request)
-    {
+    let worth_it = match response.extensions().get::<Pieces>() {
+        Some(Pieces) => true,
+        None => length.is_some_and(|length| length >= WORTH_COMPRESSING),
+    };
+    if !worth_it || response.headers().contains_key(CONTENT_ENCODING) || !negotiate::accepts_gzip(request) {
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -24,7 +24,7 @@ use crate::authentication::{self, Caller, Issuer, Users};
 use crate::authorization::{Access, Decision};
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
-use crate::fairness::{Fairness, Held, Holding, Limits, Seat, Work};
+use crate::fairness::{Fairness, Held, Holding, Limits, Place, Seat, Work};
 use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
@@ -101,6 +101,8 @@ pub struct Call {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub now: Timestamp,
+    /// Where much is read, between two pieces of which others may go first.
+    pub place: Option<Place>,
 }
 
 impl std::fmt::Debug for Call {
@@ -227,7 +229,7 @@ impl Server {
         let query = Query::parse(parts.uri.query());
         // Whether all is well is told to everybody, and whatever else is going on.
         if let Ok(Target::Health { .. }) = target {
-            about.body_read = read(body, PLAIN_BODY_LIMIT).await.is_ok();
+            about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
             return self.0.answer_plain(target?, parts, &query).await;
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
@@ -271,7 +273,7 @@ impl Server {
         about.deprecation = resource.behaviour.deprecation().map(str::to_owned);
         let _in_flight = self.0.metrics.in_flight(verb);
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
-        let call = Call { caller, resource, verb, path, query, headers, body, now };
+        let call = Call { caller, resource, verb, path, query, headers, body, now, place: None };
         match verb {
             Verb::Watch => {
                 let seat = fairness.seat(&user, Work::Read).await?;
@@ -279,7 +281,11 @@ impl Server {
                 seat.leave_later();
                 answer
             }
-            Verb::Get | Verb::List => self.read(call, &user).await,
+            Verb::Get => {
+                let _seat = fairness.seat(&user, Work::Read).await?;
+                self.read(call).await
+            }
+            Verb::List => self.list(call, &user).await,
             _ => {
                 let seat = fairness.seat(&user, Work::Write).await?;
                 self.write(call, (seat, held), about.record.take()).await
@@ -287,22 +293,17 @@ impl Server {
         }
     }
 
-    /// Runs a read. Lists are sent piece by piece, and each piece waits for its turn.
-    async fn read(&self, call: Call, user: &str) -> Result<Response> {
+    async fn read(&self, call: Call) -> Result<Response> {
+        tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?
+    }
+
+    /// Runs a list, which is sent piece by piece, each of which waits for its turn.
+    async fn list(&self, mut call: Call, user: &str) -> Result<Response> {
         let fairness = &self.0.fairness;
-        let is_list = call.verb == Verb::List;
-        let seat = fairness.seat(user, Work::Read).await?;
-        let answer =
-            tokio::time::timeout(DEADLINE, verbs::run(&self.0, call)).await.map_err(|_| Failure::timed_out())?;
-        if is_list {
-            seat.leave_later();
-        }
-        match answer {
-            Ok(list) if !response::is_whole(&list) => {
-                Ok(response::paced(list, fairness.pace(user), fairness.hold(user, Holding::List, 1)?))
-            }
-            answer => answer,
-        }
+        let held = fairness.hold(user, Holding::List, 1)?;
+        call.place = Some(fairness.place(user).await?);
+        let list = self.read(call).await?;
+        Ok(if response::is_whole(&list) { list } else { response::paced(list, fairness.pace(user), held) })
     }
 
     /// Runs a write, which goes on when its client goes away: the commit may have happened, and what follows from it must

@@ -106,6 +106,12 @@ impl Fairness {
         seated.ok().flatten().ok_or_else(|| self.refused())
     }
 
+    /// A seat for a request that reads much.
+    pub async fn place(&self, user: &str) -> Result<Place, TooMany> {
+        let seat = self.seat(user, Work::Read).await?;
+        Ok(Place { pace: self.pace(user), turn: Some(Turn(Some(seat))) })
+    }
+
     /// Counts something as held by a user for as long as what this returns lives: nothing, if it is none.
     pub fn hold(&self, user: &str, what: Holding, amount: usize) -> Result<Option<Held>, TooMany> {
         let Some(amount) = NonZeroUsize::new(amount) else { return Ok(None) };
@@ -227,6 +233,26 @@ impl Pace {
     pub async fn turn(&self) -> Turn {
         let seat = self.fairness.wait(&self.user, Work::Read, usize::MAX).await;
         Turn(seat)
+    }
+}
+
+/// A seat for much work, which is passed on between two pieces of it.
+#[derive(Debug)]
+pub struct Place {
+    pace: Pace,
+    /// `None` only while the next turn is awaited.
+    turn: Option<Turn>,
+}
+
+impl Place {
+    /// Lets others go first, if somebody waits.
+    pub async fn pass(&mut self) {
+        if self.pace.fairness.standing(Work::Read).queued > 0 {
+            self.turn = None;
+            self.turn = Some(self.pace.turn().await);
+        }
+        // Those who have a seat want the thread too.
+        tokio::task::yield_now().await;
     }
 }
 

@@ -89,6 +89,22 @@ async fn a_piece_is_worked_on_until_its_task_is_suspended() {
     assert_eq!(fairness.standing(Work::Read).seated, 0);
 }
 
+#[tokio::test]
+async fn a_place_is_passed_on_between_pieces_of_work() {
+    let fairness = fairness(1, 10);
+    let mut place = fairness.place("hog").await.expect("it is free");
+    place.pass().await;
+    assert_eq!(fairness.standing(Work::Read), standing(1, 0), "nobody else wants it");
+    let mut other = pin!(fairness.seat("other", Work::Read));
+    assert!(poll(other.as_mut()).is_pending());
+    let mut pass = pin!(place.pass());
+    assert!(poll(pass.as_mut()).is_pending());
+    let seat = tokio::time::timeout(Duration::from_secs(20), other).await.expect("the place was passed on");
+    assert!(poll(pass.as_mut()).is_pending(), "until it is left");
+    drop(seat);
+    tokio::time::timeout(Duration::from_secs(20), pass).await.expect("it comes back");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_tasks_share_few_seats_and_all_are_served() {
     const SEATS: usize = 3;

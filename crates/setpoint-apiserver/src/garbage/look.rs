@@ -197,6 +197,7 @@ pub(super) async fn send(
         headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]),
         body: Bytes::from(body.to_string()),
         now: Timestamp::now(),
+        place: None,
     };
     let answer: std::result::Result<_, Failure> = verbs::run(server, call).await;
     answer.map(drop)

@@ -49,7 +49,8 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
     let start = Start::of(server, &list_options)?;
-    let Listed { meta, items } = select(server, &call.resource, call.namespace(), &list_options, start).await?;
+    let Listed { meta, items } =
+        select(server, &call.resource, call.namespace(), &list_options, start, &mut None).await?;
     // All or nothing, as far as it can be known beforehand.
     for item in &items {
         let object = call.resource.value(item);

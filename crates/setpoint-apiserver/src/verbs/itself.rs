@@ -37,6 +37,7 @@ pub async fn apply_as_server(
         headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/apply-patch+yaml"))]),
         body: config.to_string().into(),
         now: Timestamp::now(),
+        place: None,
         resource,
     };
     run(server, call).await.map(drop)

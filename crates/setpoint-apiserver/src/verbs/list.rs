@@ -7,6 +7,7 @@ use setpoint_store::{At, Page, Range, Revision};
 
 use crate::custom;
 use crate::failure::{Failure, Result};
+use crate::fairness::Place;
 use crate::filter::Filter;
 use crate::negotiate;
 use crate::object::Stored;
@@ -16,8 +17,10 @@ use crate::render::{ListMeta, Renderer};
 use crate::response::Response;
 use crate::server::{Call, Shared};
 
-/// How many objects a selector looks at in one go.
+/// How many objects a selector reads from the store in one go.
 pub(super) const SCAN: usize = 512;
+/// How many objects a selector looks at before others have their turn.
+const PIECE: usize = 64;
 
 /// Where a list goes on. Clients see it as an opaque word.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,14 +87,15 @@ pub(super) struct Listed {
     pub items: Vec<Stored>,
 }
 
-pub(super) async fn list(server: &Shared, call: Call) -> Result<Response> {
+pub(super) async fn list(server: &Shared, mut call: Call) -> Result<Response> {
+    let mut place = call.place.take();
     let form = negotiate::form(&call.headers)?;
     let options = ListOptions::parse(&call.query, false)?;
     let start = Start::of(server, &options)?;
     let resource = custom::resource_at(server, &call.resource, start.at).await;
     let resource = resource.map_err(|error| unreadable(error, &options))?;
     let renderer = Renderer::new(resource.clone(), form, &call.query, call.now)?;
-    let listed = select(server, &resource, call.namespace(), &options, start).await?;
+    let listed = select(server, &resource, call.namespace(), &options, start, &mut place).await?;
     Ok(renderer.list(&listed.meta, listed.items))
 }
 
@@ -102,6 +106,7 @@ pub(super) async fn select(
     namespace: Option<&str>,
     options: &ListOptions,
     start: Start,
+    place: &mut Option<Place>,
 ) -> Result<Listed> {
     let filter = Filter::parse(resource, options)?;
     let directory = resource.directory(namespace);
@@ -131,9 +136,12 @@ pub(super) async fn select(
                 }
                 return Ok(Listed { meta, items });
             }
-            if !filter.is_empty() && index % SCAN == SCAN - 1 {
-                // Selectors read objects, and others want the thread too.
-                tokio::task::yield_now().await;
+            // Selectors read objects, which takes its time.
+            if !filter.is_empty() && index % PIECE == PIECE - 1 {
+                match place {
+                    Some(place) => place.pass().await,
+                    None => tokio::task::yield_now().await,
+                }
             }
         }
         match page.entries.last() {
