@@ -230,8 +230,8 @@ async fn use_credentials(server: &Server, planted: &mut Planted, refusals: &mut 
     let ann = Kubeconfig::parse(&with_token, server.folder())?;
     planted.found(ann.token.as_deref().context("a token")?, "a user's token");
     let with_key = setpoint(&["user", "create", "bob"])?;
-    let key = with_key.lines().find_map(|line| line.trim().strip_prefix("client-key-data: ")).context("a key")?;
-    let key = String::from_utf8(BASE64_STANDARD.decode(key.trim().trim_matches('"'))?)?;
+    let key = serde_saphyr::from_str::<Value>(&with_key)?["users"][0]["user"]["client-key-data"].take();
+    let key = String::from_utf8(BASE64_STANDARD.decode(key.as_str().context("a key")?)?)?;
     planted.found(key.lines().nth(1).context("a key in lines")?, "a user's key");
     let bob = Kubeconfig::parse(&with_key, server.folder())?;
     for user in [&ann, &bob] {
