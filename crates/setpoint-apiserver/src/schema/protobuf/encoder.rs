@@ -33,7 +33,11 @@ fn encode_field(number: u64, type_of: Type<'_>, value: &Value) -> Vec<u8> {
         }
         (Shape::Map(_), Value::Object(entries)) => {
             let entry = |(key, value): (&String, &Value)| {
-                let value = encode_field(2, type_of.entry(key), value);
+                let value = match type_of.entry(key).shape {
+                    // A message around what would be repeated.
+                    Shape::List(_) => delimited(2, &encode_field(1, type_of.entry(key), value)),
+                    _ => encode_field(2, type_of.entry(key), value),
+                };
                 delimited(number, &[delimited(1, key.as_bytes()), value].concat())
             };
             entries.iter().flat_map(entry).collect()

@@ -217,6 +217,27 @@ fn objects_read_from_protobuf_as_from_json() {
             "core.v1.Node",
             json!({"status": {"capacity": {"cpu": "2"}, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}}),
         ),
+        (
+            "authorization.v1.SubjectAccessReview",
+            json!({
+                "spec": {
+                    "user": "alice",
+                    "groups": ["a", "b"],
+                    "extra": {"team": ["blue", "red"], "one": ["x"]},
+                    "resourceAttributes": {"verb": "get", "resource": "pods"},
+                },
+            }),
+        ),
+        (
+            "authentication.v1.TokenRequest",
+            json!({
+                "spec": {
+                    "audiences": ["a"],
+                    "expirationSeconds": 600,
+                    "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": "u"},
+                },
+            }),
+        ),
         ("apps.v1.ControllerRevision", json!({"revision": -5, "data": {"a": [null, 1.5, {"b": ""}]}})),
         (
             "meta.v1.DeleteOptions",

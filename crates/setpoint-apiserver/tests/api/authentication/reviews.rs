@@ -29,7 +29,7 @@ async fn somebody_asks_what_they_may_do() {
     let asked = asked.expect(201);
     assert_eq!(asked["status"], json!({"allowed": true}), "who may do anything needs no reason");
     let owned = json!({".": {}, "f:namespace": {}, "f:resource": {}, "f:verb": {}});
-    assert_eq!(asked.owned()[""], json!({"f:spec": {"f:resourceAttributes": owned}}));
+    assert_eq!(asked.owned()["unknown"], json!({"f:spec": {"f:resourceAttributes": owned}}));
 }
 
 #[tokio::test]

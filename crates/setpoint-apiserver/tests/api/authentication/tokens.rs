@@ -15,7 +15,7 @@ async fn a_token_is_asked_for() {
     assert_eq!((&made["kind"], &made["apiVersion"]), (&json!("TokenRequest"), &json!("authentication.k8s.io/v1")));
     let spec = json!({"audiences": [URL], "expirationSeconds": 3600, "boundObjectRef": null});
     assert_eq!(made["spec"], spec, "for this server and an hour");
-    assert_eq!(made.owned(), json!({"/token": {"f:spec": {"f:expirationSeconds": {}}}}));
+    assert_eq!(made.owned(), json!({"unknown/token": {"f:spec": {"f:expirationSeconds": {}}}}));
     assert_eq!(made["metadata"]["resourceVersion"], json!(null), "nothing is stored");
     let uid = api.get(format!("{ACCOUNTS}/web")).await.expect(200)["metadata"]["uid"].clone();
     assert_eq!((&made["metadata"]["name"], &made["metadata"]["uid"]), (&json!("web"), &uid));
