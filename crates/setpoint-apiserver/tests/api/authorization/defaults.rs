@@ -105,3 +105,15 @@ async fn secrets_are_not_for_those_who_only_look() {
         assert_eq!(of_secrets.count() > 0, role["metadata"]["name"] != "view");
     }
 }
+
+#[tokio::test]
+async fn who_writes_a_role_without_rules_owns_that_it_has_none() {
+    let api = Api::new().await;
+    let rows = [("none given", Value::Null, Value::Null), ("an empty list", json!([]), json!({"f:rules": {}}))];
+    for (row, rules, owned) in rows {
+        let made = api.post(CLUSTER_ROLES, cluster_role("r", rules)).await.expect(201);
+        assert_eq!(made["rules"], Value::Null, "{row}");
+        assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], owned, "{row}");
+        api.delete(format!("{CLUSTER_ROLES}/r")).await.expect(200);
+    }
+}
