@@ -134,7 +134,7 @@ impl GuardMetrics {
     fn read(server: &Shared) -> GuardMetrics {
         let lane = |name, work| (name, server.fairness.standing(work));
         GuardMetrics {
-            lanes: [lane("readOnly", Work::Read), lane("mutating", Work::Write)],
+            lanes: [lane("pieces", Work::Piece), lane("writes", Work::Write)],
             refused: server.fairness.refusals(),
             audit_lost: server.audit.as_ref().map_or(0, audit::Log::lost),
         }
@@ -145,14 +145,18 @@ impl Collector for GuardMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         type Of = fn(&Standing) -> usize;
         let gauges: [(&str, &str, Of); 2] = [
-            ("setpoint_requests_seated", "Requests, and pieces of answers, that have a seat", |lane| lane.seated),
-            ("setpoint_requests_queued", "Requests, and pieces of answers, that wait for a seat", |lane| lane.queued),
+            (
+                "setpoint_seats_taken",
+                "Seats taken: by pieces of work at the processor, and by writes under way",
+                |lane| lane.seated,
+            ),
+            ("setpoint_seats_awaited", "Pieces of work, and writes, that wait for a seat", |lane| lane.queued),
         ];
         for (name, help, of) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (kind, standing) in &self.lanes {
                 let value = u64::try_from(of(standing)).unwrap_or(u64::MAX);
-                ConstGauge::new(value).encode(metric.encode_family(&[("request_kind", *kind)])?)?;
+                ConstGauge::new(value).encode(metric.encode_family(&[("for", *kind)])?)?;
             }
         }
         for (name, help, value) in [

@@ -35,7 +35,7 @@ use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
-use crate::{audit, built_in, discovery, expiry, garbage, health, negotiate, openapi, own_kinds, verbs};
+use crate::{audit, built_in, discovery, expiry, fairness, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -253,7 +253,7 @@ impl Server {
         let path = match target? {
             Target::Resource(path) => path,
             target => {
-                let _seat = fairness.seat(&user, Work::Read).await?;
+                let _seat = fairness.seat(&user, Work::Piece).await?;
                 return self.0.answer_plain(target, parts, &query).await;
             }
         };
@@ -276,19 +276,20 @@ impl Server {
         let call = Call { caller, resource, verb, path, query, headers, body, now, place: None };
         match verb {
             Verb::Watch => {
-                let seat = fairness.seat(&user, Work::Read).await?;
+                let seat = fairness.seat(&user, Work::Piece).await?;
                 let answer = verbs::watch(&self.0, call, access).await;
                 seat.leave_later();
                 answer
             }
             Verb::Get => {
-                let _seat = fairness.seat(&user, Work::Read).await?;
+                let _seat = fairness.seat(&user, Work::Piece).await?;
                 self.read(call).await
             }
             Verb::List => self.list(call, &user).await,
             _ => {
-                let seat = fairness.seat(&user, Work::Write).await?;
-                self.write(call, (seat, held), about.record.take()).await
+                let place = (fairness.seat(&user, Work::Write).await?, held);
+                let seat = fairness.seat(&user, Work::Piece).await?;
+                self.write(call, seat, place, about.record.take()).await
             }
         }
     }
@@ -307,12 +308,18 @@ impl Server {
     }
 
     /// Runs a write, which goes on when its client goes away: the commit may have happened, and what follows from it must
-    /// too. Until then it keeps its seat and its body counts; and it is written down whoever is there to be answered.
-    async fn write(&self, call: Call, place: (Seat, Option<Held>), record: Option<audit::Request>) -> Result<Response> {
+    /// too. Until then it keeps its place and its body counts; and it is written down whoever is there to be answered.
+    async fn write(
+        &self,
+        call: Call,
+        seat: Seat,
+        place: (Seat, Option<Held>),
+        record: Option<audit::Request>,
+    ) -> Result<Response> {
         let shared = self.0.clone();
         let write = tokio::spawn(async move {
             let _place = place;
-            let answer = guarded(verbs::run(&shared, call)).await;
+            let answer = guarded(fairness::until_it_waits(seat, verbs::run(&shared, call))).await;
             if let Some(line) = record.and_then(|record| shared.audit_line(&record, &answer)) {
                 shared.audit(&line).await;
             }

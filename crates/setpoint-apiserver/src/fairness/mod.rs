@@ -1,8 +1,8 @@
 //! One client in a loop does not starve the others.
 //!
-//! Work is done in a seat, and seats go round between users ([`lane`]). There are two lanes. Reading is bound by the
-//! processor: a few seats keep it busy, and more would only move the queue to where nobody looks after it. Writing waits
-//! for the disk, where many writes share one commit, so there are many seats for it.
+//! Work is done in a seat, and seats go round between users ([`lane`]). There are few seats at the processor: they keep it
+//! busy, and more would only move the queue to where nobody looks after it. A write has one of them until it waits for the
+//! disk, where many writes share one commit; so there are many seats for writes under way.
 //!
 //! A seat is held for as long as something is worked on, never while a client is awaited: not while a body arrives, and
 //! for a long answer only while a piece of it is made and written ([`Pace`]). So neither a slow client nor one that does
@@ -30,7 +30,9 @@ use lane::{Lane, Ticket};
 /// How much is done and held at once.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    pub reads: usize,
+    /// Pieces of work at the processor.
+    pub pieces: usize,
+    /// Writes under way.
     pub writes: usize,
     /// Requests of one user that wait for a seat, in each lane.
     pub queued: usize,
@@ -45,7 +47,7 @@ impl Default for Limits {
     fn default() -> Limits {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Limits {
-            reads: 2 * cores,
+            pieces: 2 * cores,
             writes: 128,
             queued: 500,
             patience: Duration::from_secs(15),
@@ -56,10 +58,12 @@ impl Default for Limits {
     }
 }
 
-/// Two sorts of work that do not wait for each other.
+/// What there are seats for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    Read,
+    /// A piece of work at the processor.
+    Piece,
+    /// A write under way, which mostly waits.
     Write,
 }
 
@@ -90,9 +94,9 @@ pub struct Standing {
 
 impl Fairness {
     pub fn new(limits: Limits) -> Fairness {
-        let Limits { reads, writes, queued, patience, watches, lists, body_bytes } = limits;
+        let Limits { pieces, writes, queued, patience, watches, lists, body_bytes } = limits;
         Fairness(Arc::new(Shared {
-            lanes: [reads, writes].map(|seats| Mutex::new(Lane::new(seats))),
+            lanes: [pieces, writes].map(|seats| Mutex::new(Lane::new(seats))),
             accounts: Mutex::new(Accounts::new([watches, lists, body_bytes])),
             refused: AtomicU64::new(0),
             queued,
@@ -108,7 +112,7 @@ impl Fairness {
 
     /// A seat for a request that reads much.
     pub async fn place(&self, user: &str) -> Result<Place, TooMany> {
-        let seat = self.seat(user, Work::Read).await?;
+        let seat = self.seat(user, Work::Piece).await?;
         Ok(Place { pace: self.pace(user), turn: Some(Turn(Some(seat))) })
     }
 
@@ -231,7 +235,7 @@ pub struct Pace {
 impl Pace {
     /// Waits for the turn to make the next piece; what is dropped with it is the turn.
     pub async fn turn(&self) -> Turn {
-        let seat = self.fairness.wait(&self.user, Work::Read, usize::MAX).await;
+        let seat = self.fairness.wait(&self.user, Work::Piece, usize::MAX).await;
         Turn(seat)
     }
 }
@@ -247,13 +251,24 @@ pub struct Place {
 impl Place {
     /// Lets others go first, if somebody waits.
     pub async fn pass(&mut self) {
-        if self.pace.fairness.standing(Work::Read).queued > 0 {
+        if self.pace.fairness.standing(Work::Piece).queued > 0 {
             self.turn = None;
             self.turn = Some(self.pace.turn().await);
         }
         // Those who have a seat want the thread too.
         tokio::task::yield_now().await;
     }
+}
+
+/// Does work in a seat until the work first has to wait for something.
+pub async fn until_it_waits<F: Future>(seat: Seat, work: F) -> F::Output {
+    let (mut seat, mut work) = (Some(seat), std::pin::pin!(work));
+    std::future::poll_fn(|context| {
+        let polled = work.as_mut().poll(context);
+        seat = None;
+        polled
+    })
+    .await
 }
 
 /// The right to make one piece of an answer, and to send it.

@@ -35,7 +35,7 @@ async fn watches_are_counted_by_user() {
 #[tokio::test]
 async fn a_list_that_is_not_read_takes_no_seat() {
     let few = Allowance { each: 2, all: 10 };
-    let api = limited(Limits { reads: 1, lists: few, ..Limits::default() }).await;
+    let api = limited(Limits { pieces: 1, lists: few, ..Limits::default() }).await;
     for name in ["a", "b"] {
         api.post(CONFIG_MAPS, config_map(name)).await.expect(201);
     }
@@ -56,7 +56,7 @@ async fn bodies_are_counted_by_user() {
 
 #[tokio::test]
 async fn a_user_may_use_all_there_is() {
-    let api = limited(Limits { reads: 1, writes: 1, queued: 64, ..Limits::default() }).await;
+    let api = limited(Limits { pieces: 1, writes: 1, queued: 64, ..Limits::default() }).await;
     let writes = (0..64).map(|number| api.post(CONFIG_MAPS, config_map(&format!("c{number}"))).into_future());
     for answer in futures::future::join_all(writes).await {
         answer.expect(201);
@@ -78,8 +78,8 @@ async fn a_queue_that_is_full_is_said() {
     queued.into_iter().for_each(refused);
     let metrics = api.get("/metrics").await.expect(200);
     for line in [
-        "setpoint_requests_seated{request_kind=\"mutating\"} 0",
-        "setpoint_requests_queued{request_kind=\"mutating\"} 0",
+        "setpoint_seats_taken{for=\"writes\"} 0",
+        "setpoint_seats_awaited{for=\"writes\"} 0",
         "setpoint_requests_refused_total ",
     ] {
         assert!(metrics.text().contains(line), "{line} in {}", metrics.text());

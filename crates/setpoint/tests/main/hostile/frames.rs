@@ -1,12 +1,14 @@
 //! Frames of HTTP/2 that make work out of nothing.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use setpoint_testkit::Kubeconfig;
 use setpoint_testkit::client::connect_http2;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{MIB, PATIENCE, Victim};
+use super::{MIB, Victim};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
@@ -52,24 +54,21 @@ async fn a_client_that_only_makes_work_is_sent_away() -> Result<()> {
 }
 
 /// Sends frames without reading until the server no longer takes them; whether it ended the connection.
-async fn flood(kubeconfig: &Kubeconfig, mut next: impl FnMut(u32) -> Vec<u8>) -> Result<bool> {
+async fn flood(kubeconfig: &Kubeconfig, next: impl Fn(u32) -> Vec<u8>) -> Result<bool> {
+    const TOGETHER: u32 = 100;
     const MOST: u32 = 200_000;
     let mut stream = connect_http2(kubeconfig).await?;
     stream.write_all(PREFACE).await?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
-    let mut refused = false;
-    for turn in 0..MOST {
-        let sent = timeout(std::time::Duration::from_secs(2), stream.write_all(&next(turn))).await;
-        match sent {
+    for start in (0..MOST).step_by(TOGETHER as usize) {
+        let frames: Vec<u8> = (start..start + TOGETHER).flat_map(&next).collect();
+        match timeout(Duration::from_secs(2), stream.write_all(&frames)).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => refused = true,
-            Err(_) => return Ok(false),
-        }
-        if refused {
-            break;
+            Ok(Err(_)) => return Ok(true),
+            // It takes no more before somebody reads what it said.
+            Err(_) => break,
         }
     }
     let mut rest = Vec::new();
-    let ended = timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
-    Ok(refused || ended.is_ok())
+    Ok(timeout(Duration::from_secs(2), stream.read_to_end(&mut rest)).await.is_ok())
 }

@@ -45,7 +45,7 @@ fn somebody_in_a_loop_does_not_starve_another() -> Result<()> {
             let served = hog.stop()?;
             let ratio = beside?.as_secs_f64() / quiet.as_secs_f64();
             println!("{row}: p99 {quiet:?} alone, {ratio:.1} times that beside {served} requests");
-            ensure!(served > 0, "nobody was in a loop");
+            ensure!(served > 2 * LOOPS as u64, "nobody was in a loop");
             best = best.min(ratio);
             if best <= BOUND && round > 0 {
                 break;
@@ -105,7 +105,7 @@ impl Loops {
         let (kubeconfig, stopped, counter) = (kubeconfig.clone(), stop.clone(), served.clone());
         let thread = std::thread::spawn(move || -> Result<()> {
             // As if on another machine: what it costs to be this client is not to be paid by those who are measured.
-            rustix::process::nice(19)?;
+            rustix::process::nice(10)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(futures::future::try_join_all(
                 (0..LOOPS).map(|number| ask(&kubeconfig, work, number, &stopped, &counter)),
