@@ -47,7 +47,7 @@ impl Default for Limits {
     fn default() -> Limits {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Limits {
-            pieces: 2 * cores,
+            pieces: cores.max(2),
             writes: 128,
             queued: 500,
             patience: Duration::from_secs(15),
