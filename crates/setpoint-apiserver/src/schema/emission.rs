@@ -95,9 +95,11 @@ const ALWAYS: &[(&str, &[&str])] = &[
     ("networking.v1.IngressServiceBackend", &["port"]),
     ("networking.v1.IngressStatus", &["loadBalancer"]),
     ("networking.v1.NetworkPolicySpec", &["podSelector"]),
+    ("rbac.v1.ClusterRole", &["rules"]),
+    ("rbac.v1.Role", &["rules"]),
 ];
 
-/// Pointers that are written as null when they were not given; and lists, of which it counts whether they were.
+/// Pointers that are written as null when they were not given.
 const NULL_WHEN_ABSENT: &[(&str, &[&str])] = &[
     ("apps.v1.DaemonSetSpec", &["selector"]),
     ("apps.v1.DeploymentSpec", &["selector"]),
@@ -109,8 +111,6 @@ const NULL_WHEN_ABSENT: &[(&str, &[&str])] = &[
     ("core.v1.TypedLocalObjectReference", &["apiGroup"]),
     ("core.v1.TypedObjectReference", &["apiGroup"]),
     ("networking.v1.HTTPIngressPath", &["pathType"]),
-    ("rbac.v1.ClusterRole", &["rules"]),
-    ("rbac.v1.Role", &["rules"]),
 ];
 
 /// Numbers and booleans of which zero means "not given", and required texts that are left out when empty.

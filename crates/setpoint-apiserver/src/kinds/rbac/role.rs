@@ -27,10 +27,6 @@ impl Behaviour for Role {
         }
     }
 
-    fn settle(&self, object: &mut Value) {
-        settle(object);
-    }
-
     fn columns(&self) -> &[Column] {
         &COLUMNS
     }
@@ -55,10 +51,6 @@ impl Behaviour for ClusterRole {
         }
     }
 
-    fn settle(&self, object: &mut Value) {
-        settle(object);
-    }
-
     fn columns(&self) -> &[Column] {
         &COLUMNS
     }
@@ -74,13 +66,6 @@ const COLUMNS: [Column; 2] = [columns::NAME, Column { name: "Created At", kind: 
 fn cells(object: &Value) -> Vec<Value> {
     let created = object["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
     vec![columns::name_cell(object), created.into()]
-}
-
-/// No rules are stored as null. Who gave an empty list owns it all the same.
-fn settle(object: &mut Value) {
-    if object["rules"].as_array().is_some_and(Vec::is_empty) {
-        object["rules"] = Value::Null;
-    }
 }
 
 fn validate_rule(rule: Node<'_, '_>, namespaced: bool, errors: &mut Errors) {

@@ -1,10 +1,9 @@
 //! Who owns what after writes that are no applies.
 
 use http::header::USER_AGENT;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::config;
-use crate::authorization::{ROLES, role};
 use crate::fixture::Api;
 use crate::objects::*;
 
@@ -148,16 +147,4 @@ async fn a_restart_keeps_the_record_and_a_deletion_shows_it() {
     assert_eq!(reopened.delete(&path).await.expect(200).owned(), created.owned());
     let listed = reopened.get(CONFIG_MAPS).await;
     assert_eq!(listed["items"][0]["metadata"]["managedFields"], created["metadata"]["managedFields"]);
-}
-
-#[tokio::test]
-async fn an_empty_list_of_rules_is_nobodys_unless_it_was_given() {
-    let api = Api::new().await;
-    let mut silent = role("silent", json!([]));
-    silent.as_object_mut().expect("a role").remove("rules");
-    let rows = [("given", role("given", json!([])), json!({"f:rules": {}})), ("not given", silent, Value::Null)];
-    for (row, object, expected) in rows {
-        let made = api.post(ROLES, object).await.expect(201);
-        assert_eq!((&made["rules"], &made.owned()["unknown"]), (&Value::Null, &expected), "{row}");
-    }
 }
