@@ -15,6 +15,9 @@ use setpoint_api::field::{Errors, FieldError};
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
+/// Why what is protected is not deleted, for programs.
+const PROTECTED: &str = "Protected";
+
 /// A refused request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
@@ -68,6 +71,16 @@ impl Failure {
         let name_shown = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
         let message = format!("{resource}{dot}{group}{name_shown} is forbidden: {why}");
         Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(kind_details(group, resource, name))
+    }
+
+    /// What is protected, or holds what is, is not deleted.
+    pub fn protected(resource: &Resource, name: &str, why: &str) -> Failure {
+        Failure::forbidden(resource, name, why).with_details(json!({"causes": [{"reason": PROTECTED, "message": why}]}))
+    }
+
+    pub fn is_protection(&self) -> bool {
+        let Body::Status { details: Some(details), .. } = &self.body else { return false };
+        details.get("causes").is_some_and(|causes| causes[0]["reason"] == PROTECTED)
     }
 
     /// New content is refused in a namespace that is going away.

@@ -223,9 +223,6 @@ impl Server {
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
         let target = request::target(parts.uri.path());
-        if let (Ok(Target::Resource(path)), Some(record)) = (&target, &mut about.record) {
-            record.path = Some(path.clone());
-        }
         let query = Query::parse(parts.uri.query());
         // Whether all is well is told to everybody, and whatever else is going on.
         if let Ok(Target::Health { .. }) = target {
@@ -277,7 +274,7 @@ impl Server {
         match verb {
             Verb::Watch => {
                 let seat = fairness.seat(&user, Work::Piece).await?;
-                let answer = verbs::watch(&self.0, call, access).await;
+                let answer = verbs::watch(&self.0, call).await;
                 seat.leave_later();
                 answer
             }

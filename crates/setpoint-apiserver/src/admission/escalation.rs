@@ -2,15 +2,18 @@
 //!
 //! As in Kubernetes, the verb `escalate` on a role lifts that for the role, and `bind` for its bindings. It is asked of
 //! every write but one that changes only what the garbage collector does: a label alone can hand a role's rules to others.
+//!
+//! To compare rules takes its time, and nobody is to wait for it: the policy is held only to see what is to be compared.
 
 use serde_json::Value;
 
 use super::Change;
-use crate::authorization::{Access, Binding, Kind, Policy, RoleRef, Rule, To, coverage};
+use crate::authorization::{Access, Binding, Kind, Pieces, Policy, RoleRef, Rule, coverage};
 use crate::failure::{Failure, Result};
 use crate::kinds::rbac::GROUP;
+use crate::live_policy::LivePolicy;
 
-pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
+pub(super) fn check(policy: &LivePolicy, change: &Change<'_>) -> Result<()> {
     let (Some(kind), Some(after)) = (kind(change), change.after) else { return Ok(()) };
     if change.before.is_some_and(|before| is_collectors(before, after)) {
         return Ok(());
@@ -26,16 +29,20 @@ fn kind(change: &Change<'_>) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| of_group && change.resource.plural == kind.plural())
 }
 
-fn check_role(policy: &Policy, change: &Change<'_>, kind: Kind, role: &Value) -> Result<()> {
-    if may(policy, change, "escalate", kind, change.path_name) {
-        return Ok(());
-    }
+fn check_role(policy: &LivePolicy, change: &Change<'_>, kind: Kind, role: &Value) -> Result<()> {
+    let held = {
+        let policy = policy.read();
+        if may(&policy, change, "escalate", kind, change.path_name) {
+            return Ok(());
+        }
+        policy.rules_for(&change.caller.identity, change.place())
+    };
     let rules = Rule::read_all(&role["rules"]);
-    check_held(policy, change, &rules.iter().collect::<Vec<_>>())?;
+    check_held(change, &held, &rules.iter().collect::<Vec<_>>())?;
     // What takes the rules of others together can gather any, and can hinder others from tightening theirs.
     if gathers(role) || change.before.is_some_and(gathers) {
         let everything = coverage::full_authority();
-        check_held(policy, change, &everything.iter().collect::<Vec<_>>()).map_err(|_| {
+        check_held(change, &held, &everything.iter().collect::<Vec<_>>()).map_err(|_| {
             let why = "must have cluster-admin privileges to use the aggregationRule";
             Failure::forbidden(change.resource, change.name(), why)
         })?;
@@ -43,40 +50,35 @@ fn check_role(policy: &Policy, change: &Change<'_>, kind: Kind, role: &Value) ->
     Ok(())
 }
 
-fn check_binding(policy: &Policy, change: &Change<'_>, object: &Value) -> Result<()> {
+fn check_binding(policy: &LivePolicy, change: &Change<'_>, object: &Value) -> Result<()> {
     // What gives no role gives nothing; the rules of the kind have refused it.
     let Some(binding) = Binding::read(object, change.place()) else { return Ok(()) };
     let (kind, name) = match &binding.role {
         RoleRef::ClusterRole(name) => (Kind::ClusterRole, name),
         RoleRef::Role(name) => (Kind::Role, name),
     };
-    if may(policy, change, "bind", kind, name) {
-        return Ok(());
-    }
-    match policy.role_rules(&binding.role, change.place()) {
-        Some(rules) => check_held(policy, change, &rules),
+    let (held, given) = {
+        let policy = policy.read();
+        if may(&policy, change, "bind", kind, name) {
+            return Ok(());
+        }
+        let given = policy.role_rules(&binding.role, change.place());
+        (policy.rules_for(&change.caller.identity, change.place()), given)
+    };
+    match given {
+        Some(given) => check_held(change, &held, &given.rules()),
         None => Err(Failure::not_found(change.resource, name)),
     }
 }
 
 /// Whether the writer may do this to a role, where the change takes place.
 fn may(policy: &Policy, change: &Change<'_>, verb: &str, kind: Kind, name: &str) -> bool {
-    let access = Access {
-        verb: verb.to_owned(),
-        to: To::Resource {
-            group: GROUP.to_owned(),
-            resource: kind.plural().to_owned(),
-            subresource: String::new(),
-            name: name.to_owned(),
-            namespace: change.place().to_owned(),
-        },
-    };
+    let access = Access::to_object(verb, [GROUP, kind.plural(), ""], name, change.place());
     access.is_allowed(policy, &change.caller.identity)
 }
 
-fn check_held(policy: &Policy, change: &Change<'_>, wanted: &[&Rule]) -> Result<()> {
-    let user = &change.caller.identity;
-    coverage::check(user, &policy.rules_for(user, change.place()), wanted)
+fn check_held(change: &Change<'_>, held: &Pieces, wanted: &[&Rule]) -> Result<()> {
+    coverage::check(&change.caller.identity, &held.rules(), wanted)
         .map_err(|why| Failure::forbidden(change.resource, change.name(), &why))
 }
 

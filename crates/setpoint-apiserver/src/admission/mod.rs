@@ -13,7 +13,6 @@ mod service_account;
 use serde_json::Value;
 
 use crate::authentication::Caller;
-use crate::authorization::Policy;
 use crate::failure::Result;
 use crate::kind::Part;
 use crate::registry::{Resource, text_at};
@@ -63,13 +62,8 @@ impl<'a> Change<'a> {
 
 /// Refuses a change that may not take place.
 pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
-    check_rights(&server.policy.read(), change)?;
+    creation::check(&server.policy.read(), change)?;
+    escalation::check(&server.policy, change)?;
+    service_account::check(&server.policy.read(), change)?;
     protection::check(server, change).await
-}
-
-/// Refuses what the writer has no right to.
-fn check_rights(policy: &Policy, change: &Change<'_>) -> Result<()> {
-    creation::check(policy, change)?;
-    escalation::check(policy, change)?;
-    service_account::check(policy, change)
 }

@@ -29,7 +29,7 @@ pub(super) async fn check(server: &Shared, change: &Change<'_>) -> Result<()> {
     if let Some(mark) = mark(&last["metadata"]) {
         let remedy = remedy(change.resource, None, change.name(), mark);
         let why = format!("it is protected: to delete it, first remove its {mark} with `{remedy}`");
-        return Err(Failure::forbidden(change.resource, change.name(), &why));
+        return Err(Failure::protected(change.resource, change.name(), &why));
     }
     // What was on its way out already is kept by what is protected, and says so.
     if change.after.is_some() || before["metadata"]["deletionTimestamp"].is_string() {
@@ -44,7 +44,7 @@ pub(super) async fn check(server: &Shared, change: &Change<'_>) -> Result<()> {
         }
     }
     match found.first() {
-        Some(first) => Err(Failure::forbidden(change.resource, change.name(), &held(&found, first))),
+        Some(first) => Err(Failure::protected(change.resource, change.name(), &held(&found, first))),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Change;
-use crate::authorization::{Access, Policy, To};
+use crate::authorization::{Access, Policy};
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::registry::Resource;
@@ -27,16 +27,7 @@ pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
         return Ok(());
     }
     for account in spec.map(accounts).unwrap_or_default() {
-        let access = Access {
-            verb: "impersonate".to_owned(),
-            to: To::Resource {
-                group: String::new(),
-                resource: "serviceaccounts".to_owned(),
-                subresource: String::new(),
-                name: account.to_owned(),
-                namespace: change.place().to_owned(),
-            },
-        };
+        let access = Access::to_object("impersonate", ["", "serviceaccounts", ""], account, change.place());
         access.check(policy, &change.caller.identity).map_err(|refusal| {
             let why =
                 format!("it would run as a service account that its writer may not act as: {}", refusal.message());

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::authentication::{Caller, Identity};
 use crate::failure::Failure;
 use crate::query::Query;
-use crate::request::ResourcePath;
+use crate::request::{self, ResourcePath, Target};
 
 /// The name under which client and server speak of one request.
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -54,7 +54,6 @@ pub struct Request {
     pub received: Timestamp,
     /// `None` of somebody nobody knows.
     pub caller: Option<Caller>,
-    pub path: Option<ResourcePath>,
     /// What was decided about it, `allow` or `forbid`, and why.
     pub decision: Option<(&'static str, String)>,
 }
@@ -78,7 +77,6 @@ impl Request {
             source,
             received,
             caller: None,
-            path: None,
             decision: None,
         }
     }
@@ -97,12 +95,21 @@ impl Request {
     /// Request and outcome as one line.
     pub fn line(&self, outcome: Outcome<'_>) -> Vec<u8> {
         let mut line = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut line, &self.event(&outcome)).expect("writing to memory cannot fail");
+        let path = self.path();
+        serde_json::to_writer(&mut line, &self.event(path.as_ref(), &outcome)).expect("writing to memory cannot fail");
         line.push(b'\n');
         line
     }
 
-    fn event<'a>(&'a self, outcome: &'a Outcome<'a>) -> Event<'a> {
+    /// The resource it is about; read only now, since most requests are not written down.
+    fn path(&self) -> Option<ResourcePath> {
+        match request::target(self.uri.path()) {
+            Ok(Target::Resource(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn event<'a>(&'a self, path: Option<&'a ResourcePath>, outcome: &'a Outcome<'a>) -> Event<'a> {
         let (user, impersonated) = match &self.caller {
             None => (User::anonymous(), None),
             Some(Caller { identity, impersonator: None, .. }) => (User::from(identity.as_ref()), None),
@@ -110,7 +117,6 @@ impl Request {
                 (User::from(real.as_ref()), Some(User::from(identity.as_ref())))
             }
         };
-        let path = self.path.as_ref();
         let watch = Query::parse(self.uri.query()).is_watch();
         let verb = path.and_then(|path| path.verb(&self.method, watch).ok()).map(|verb| Cow::Borrowed(verb.name()));
         let agent = self.agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()));
@@ -127,23 +133,23 @@ impl Request {
             source_ips: self.source,
             user_agent: agent.map(bounded),
             object_ref: path.map(|path| reference(path, outcome.made)),
-            response_status: self.status(outcome),
+            response_status: status(path, outcome),
             request_received_timestamp: Micros(self.received),
             stage_timestamp: Micros(outcome.completed),
             annotations: self.decision.as_ref().map(|(decision, reason)| Annotations { decision, reason }),
         }
     }
+}
 
-    fn status<'a>(&self, outcome: &Outcome<'a>) -> Status<'a> {
-        let Outcome { code, failure, .. } = *outcome;
-        // What is said of a secret may quote it.
-        let told = failure.filter(|_| !self.path.as_ref().is_some_and(is_secret));
-        Status {
-            status: if code.is_client_error() || code.is_server_error() { "Failure" } else { "Success" },
-            reason: failure.and_then(Failure::reason),
-            message: told.map(|failure| bounded(failure.message().into())),
-            code: code.as_u16(),
-        }
+fn status<'a>(path: Option<&ResourcePath>, outcome: &Outcome<'a>) -> Status<'a> {
+    let Outcome { code, failure, .. } = *outcome;
+    // What is said of a secret may quote it.
+    let told = failure.filter(|_| !path.is_some_and(is_secret));
+    Status {
+        status: if code.is_client_error() || code.is_server_error() { "Failure" } else { "Success" },
+        reason: failure.and_then(Failure::reason),
+        message: told.map(|failure| bounded(failure.message().into())),
+        code: code.as_u16(),
     }
 }
 
@@ -290,14 +296,6 @@ mod tests {
 
     use super::*;
     use crate::authentication::Standing;
-    use crate::request::{Target, target};
-
-    fn path(text: &str) -> Option<ResourcePath> {
-        match target(text) {
-            Ok(Target::Resource(path)) => Some(path),
-            _ => None,
-        }
-    }
 
     fn time(text: &str) -> Timestamp {
         text.parse().expect("a time")
@@ -312,7 +310,6 @@ mod tests {
             source: Some(IpAddr::from([127, 0, 0, 1])),
             received: time("2026-01-02T03:04:05Z"),
             caller: somebody(),
-            path: path(uri.path()),
             decision: None,
             uri,
         }

@@ -151,10 +151,14 @@ mod tests {
             (
                 "both",
                 vec![(DnType::CommonName, utf8("jane")), (DnType::OrganizationName, utf8("dev"))],
-                Some(("jane", &["dev"])),
+                Some(("jane", &["dev", "system:authenticated"])),
             ),
-            ("a user in no group", vec![(DnType::CommonName, utf8("j\u{e4}ne"))], Some(("j\u{e4}ne", &[]))),
-            ("another kind of text", vec![(DnType::CommonName, printable)], Some(("plain", &[]))),
+            (
+                "a user in no group",
+                vec![(DnType::CommonName, utf8("j\u{e4}ne"))],
+                Some(("j\u{e4}ne", &["system:authenticated"])),
+            ),
+            ("another kind of text", vec![(DnType::CommonName, printable)], Some(("plain", &["system:authenticated"]))),
             ("an empty name", vec![(DnType::CommonName, utf8(""))], None),
             ("no name", vec![(DnType::OrganizationName, utf8("system:masters"))], None),
             ("nothing", vec![], None),

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use super::identity::{self, ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
-use crate::authorization::{Access, To};
+use crate::authorization::Access;
 
 /// The right that every part of another's identity needs.
 const VERB: &str = "impersonate";
@@ -61,25 +61,19 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, Error> {
 }
 
 /// What one has to be allowed in order to be somebody.
-pub fn needed(wanted: &Identity) -> Vec<Access> {
+pub fn needed(wanted: &Identity) -> Vec<Access<'_>> {
     let mut needed = vec![match identity::service_account_of(&wanted.user) {
-        Some((namespace, name)) => access("", "serviceaccounts", "", name, namespace),
-        None => access("", "users", "", &wanted.user, ""),
+        Some((namespace, name)) => Access::to_object(VERB, ["", "serviceaccounts", ""], name, namespace),
+        None => Access::to_object(VERB, ["", "users", ""], &wanted.user, ""),
     }];
     if !wanted.uid.is_empty() {
-        needed.push(access(GROUP, "uids", "", &wanted.uid, ""));
+        needed.push(Access::to_object(VERB, [GROUP, "uids", ""], &wanted.uid, ""));
     }
-    needed.extend(wanted.groups.iter().map(|group| access("", "groups", "", group, "")));
+    needed.extend(wanted.groups.iter().map(|group| Access::to_object(VERB, ["", "groups", ""], group, "")));
     for (key, values) in &wanted.extra {
-        needed.extend(values.iter().map(|value| access(GROUP, "userextras", key, value, "")));
+        needed.extend(values.iter().map(|value| Access::to_object(VERB, [GROUP, "userextras", key], value, "")));
     }
     needed
-}
-
-fn access(group: &str, resource: &str, subresource: &str, name: &str, namespace: &str) -> Access {
-    let [group, resource, subresource, name, namespace] =
-        [group, resource, subresource, name, namespace].map(str::to_owned);
-    Access { verb: VERB.to_owned(), to: To::Resource { group, resource, subresource, name, namespace } }
 }
 
 /// The identity that comes of a wish that was granted: with the groups that its user always has. Who names groups says
@@ -231,16 +225,16 @@ mod tests {
         assert_eq!(
             needed(&everything),
             [
-                access("", "users", "", "alice", ""),
-                access(GROUP, "uids", "", "u-1", ""),
-                access("", "groups", "", "system:masters", ""),
-                access("", "groups", "", "g", ""),
-                access(GROUP, "userextras", "team", "blue", ""),
-                access(GROUP, "userextras", "team", "red", ""),
+                Access::to_object(VERB, ["", "users", ""], "alice", ""),
+                Access::to_object(VERB, [GROUP, "uids", ""], "u-1", ""),
+                Access::to_object(VERB, ["", "groups", ""], "system:masters", ""),
+                Access::to_object(VERB, ["", "groups", ""], "g", ""),
+                Access::to_object(VERB, [GROUP, "userextras", "team"], "blue", ""),
+                Access::to_object(VERB, [GROUP, "userextras", "team"], "red", ""),
             ]
         );
         let account = identity("system:serviceaccount:shop:web", "", &[], &[]);
-        assert_eq!(needed(&account), [access("", "serviceaccounts", "", "web", "shop")]);
+        assert_eq!(needed(&account), [Access::to_object(VERB, ["", "serviceaccounts", ""], "web", "shop")]);
     }
 
     #[test]

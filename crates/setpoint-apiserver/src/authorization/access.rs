@@ -1,5 +1,7 @@
 //! What a request asks leave for, in the words that roles use, and the refusal of one that is not allowed.
 
+use std::borrow::Cow;
+
 use http::Method;
 
 use super::{Attributes, Decision, Policy, Target};
@@ -11,61 +13,80 @@ use crate::selector::field::FieldSelector;
 use setpoint_api::names;
 
 /// What somebody wants to do. It is made from the very target that is answered afterwards, so that no way of writing a
-/// path can make the two differ.
+/// path can make the two differ; and it borrows from it, since every request asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    pub verb: String,
-    pub to: To,
+pub struct Access<'a> {
+    verb: Cow<'a, str>,
+    to: To<'a>,
 }
 
 /// Empty texts stand for what a request does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum To {
-    Resource { group: String, resource: String, subresource: String, name: String, namespace: String },
-    Path(String),
+enum To<'a> {
+    Resource { group: &'a str, resource: &'a str, subresource: &'a str, name: Cow<'a, str>, namespace: &'a str },
+    Path(Cow<'a, str>),
 }
 
-impl Access {
+impl<'a> Access<'a> {
     /// Of a request whose path was read as this; `path` is what was read, and counts where it leads nowhere.
-    pub fn of(target: &Result<request::Target>, path: &str, method: &Method, query: &Query) -> Access {
-        let to_path = |path: String| Access { verb: method.as_str().to_lowercase(), to: To::Path(path) };
+    pub fn of(target: &'a Result<request::Target>, path: &'a str, method: &Method, query: &Query) -> Access<'a> {
+        let to_path = |path| Access { verb: method.as_str().to_lowercase().into(), to: To::Path(path) };
         match target {
-            Ok(request::Target::Resource(path)) => Access::to_resource(path, method, query),
-            Ok(target) => to_path(target.path()),
-            Err(_) => to_path(path.to_owned()),
+            Ok(request::Target::Resource(path)) => {
+                let verb = match (path.verb(method, query.is_watch()), method.as_str()) {
+                    (Ok(verb), _) => verb.name(),
+                    // Nothing of these is answered, but who may not even ask is told so.
+                    (Err(_), "POST") => "create",
+                    (Err(_), "PUT") => "update",
+                    (Err(_), "PATCH") => "patch",
+                    (Err(_), _) => "",
+                };
+                Access::by_path(verb, path, query)
+            }
+            Ok(target) => to_path(target.path().into()),
+            Err(_) => to_path(path.into()),
         }
     }
 
-    fn to_resource(path: &ResourcePath, method: &Method, query: &Query) -> Access {
-        let verb = match (path.verb(method, query.is_watch()), method.as_str()) {
-            (Ok(verb), _) => verb.name(),
-            // Nothing of these is answered, but who may not even ask is told so.
-            (Err(_), "POST") => "create",
-            (Err(_), "PUT") => "update",
-            (Err(_), "PATCH") => "patch",
-            (Err(_), _) => "",
-        };
-        let name = match (&path.name, verb) {
-            (Some(name), _) => name.clone(),
+    /// Of a request whose path leads to a resource.
+    pub fn by_path(verb: &'a str, path: &'a ResourcePath, query: &Query) -> Access<'a> {
+        let name = match (path.name.as_deref(), verb) {
+            (Some(name), _) => name.into(),
             // A list of one object by its name is about that object.
-            (None, "list" | "watch") => selected_name(query).unwrap_or_default(),
-            (None, _) => String::new(),
+            (None, "list" | "watch") => selected_name(query).unwrap_or_default().into(),
+            (None, _) => "".into(),
         };
         // A namespace is in itself: who is given a namespace may be given the object, too.
         let namespace = match path.resource.as_str() {
-            "namespaces" => path.namespace.as_ref().or(path.name.as_ref()),
-            _ => path.namespace.as_ref(),
+            "namespaces" => path.namespace.as_deref().or(path.name.as_deref()),
+            _ => path.namespace.as_deref(),
         };
-        Access {
-            verb: verb.to_owned(),
-            to: To::Resource {
-                group: path.group.clone(),
-                resource: path.resource.clone(),
-                subresource: path.subresource.clone().unwrap_or_default(),
-                namespace: namespace.cloned().unwrap_or_default(),
-                name,
-            },
+        let subresource = path.subresource.as_deref().unwrap_or_default();
+        let namespace = namespace.unwrap_or_default();
+        let to = To::Resource { group: &path.group, resource: &path.resource, subresource, name, namespace };
+        Access { verb: verb.into(), to }
+    }
+
+    /// To an object of a kind, which is a group, a resource and a subresource.
+    pub fn to_object(verb: &'a str, kind: [&'a str; 3], name: &'a str, namespace: &'a str) -> Access<'a> {
+        let [group, resource, subresource] = kind;
+        Access { verb: verb.into(), to: To::Resource { group, resource, subresource, name: name.into(), namespace } }
+    }
+
+    /// The namespace it is asked for in; "" for all, or for what is in none.
+    pub fn namespace(&self) -> &'a str {
+        match self.to {
+            To::Resource { namespace, .. } => namespace,
+            To::Path(_) => "",
         }
+    }
+
+    /// The same in all namespaces.
+    pub fn everywhere(mut self) -> Access<'a> {
+        if let To::Resource { namespace, .. } = &mut self.to {
+            *namespace = "";
+        }
+        self
     }
 
     pub fn is_allowed(&self, policy: &Policy, user: &Identity) -> bool {
@@ -73,7 +94,7 @@ impl Access {
     }
 
     /// Refuses what a policy does not allow.
-    pub fn check<'a>(&'a self, policy: &'a Policy, user: &'a Identity) -> Result<Decision<'a>> {
+    pub fn check<'s>(&'s self, policy: &'s Policy, user: &'s Identity) -> Result<Decision<'s>> {
         let decision = policy.decide(&self.attributes(user));
         if decision.is_allowed() {
             return Ok(decision);
@@ -87,7 +108,7 @@ impl Access {
         })
     }
 
-    fn attributes<'a>(&'a self, user: &'a Identity) -> Attributes<'a> {
+    fn attributes<'s>(&'s self, user: &'s Identity) -> Attributes<'s> {
         let target = match &self.to {
             To::Resource { group, resource, subresource, name, namespace } => {
                 Target::Resource { group, resource, subresource, name, namespace }
@@ -104,7 +125,7 @@ impl Access {
             To::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),
             To::Resource { group, resource, subresource, namespace, .. } => {
                 let slash = if subresource.is_empty() { "" } else { "/" };
-                let place = match namespace.as_str() {
+                let place = match *namespace {
                     "" => "at the cluster scope".to_owned(),
                     namespace => format!("in the namespace {namespace:?}"),
                 };
@@ -126,14 +147,15 @@ fn selected_name(query: &Query) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn access(method: &str, uri: &str) -> Access {
+    /// What a request asks leave for, as somebody sees it.
+    fn seen<T>(method: &str, uri: &str, see: impl FnOnce(&Access<'_>) -> T) -> T {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let method: Method = method.parse().expect("a method");
-        Access::of(&request::target(path), path, &method, &Query::parse(Some(query)))
+        see(&Access::of(&request::target(path), path, &method, &Query::parse(Some(query))))
     }
 
     /// As `verb group/resource/subresource name @namespace`, or `verb path`.
-    fn shown(access: &Access) -> String {
+    fn shown(access: &Access<'_>) -> String {
         match &access.to {
             To::Path(path) => format!("{} {path}", access.verb),
             To::Resource { group, resource, subresource, name, namespace } => {
@@ -188,7 +210,7 @@ mod tests {
             ("nothing that is served", "GET", "/nope/x", "get /nope/x"),
         ];
         for (row, method, uri, expected) in rows {
-            assert_eq!(shown(&access(method, uri)), expected, "{row}");
+            assert_eq!(seen(method, uri, shown), expected, "{row}");
         }
     }
 
@@ -204,9 +226,8 @@ mod tests {
             ("a number of a number", "GET", "/api/v1/%2570ods", "get /api/v1/%2570ods"),
         ];
         for (row, method, uri, expected) in rows {
-            let access = access(method, uri);
-            assert_eq!(shown(&access), expected, "{row}");
-            if access.to == To::Path(uri.to_owned()) {
+            assert_eq!(seen(method, uri, shown), expected, "{row}");
+            if seen(method, uri, |access| access.to == To::Path(uri.into())) {
                 assert!(request::target(uri).is_err(), "{row} leads nowhere");
             }
         }
@@ -231,7 +252,8 @@ mod tests {
         ];
         for (uri, message) in rows {
             let nobody = Identity::new("a<b", ["system:authenticated"]);
-            let refused = access("GET", uri).check(&Policy::default(), &nobody).expect_err(uri);
+            let refused = seen("GET", uri, |access| access.check(&Policy::default(), &nobody).map(drop));
+            let refused = refused.expect_err(uri);
             assert_eq!((refused.code, refused.message()), (http::StatusCode::FORBIDDEN, message));
         }
     }

@@ -1,8 +1,8 @@
 //! Nobody gives away a right they do not have.
 //!
 //! A rule is broken into its smallest parts, one verb on one resource (or path) each, and every part must be within one
-//! rule of the giver. Few words can make a great many parts, so the parts looked at are bounded: a rule beyond that is
-//! taken as one that is not held.
+//! rule of the giver. Few words can make a great many parts, and each is compared with all that the giver has, so the
+//! comparisons are bounded: a rule beyond that is taken as one that is not held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,35 @@ use super::rule::{includes, path_matches, quoted};
 use super::{MASTERS, Rule};
 use crate::authentication::Identity;
 
-/// How many parts of rules are looked at. The largest roles in use have some thousands.
-const MAX_PARTS: usize = 50_000;
+/// How many words of rules are compared with each other, at most. The largest roles in use have some thousand parts, and
+/// who administrates a namespace holds some hundred words.
+const MAX_COMPARISONS: usize = 5_000_000;
 /// How many missing rights a refusal names.
 const MAX_TOLD: usize = 1_000;
 
 /// The parts of the rules wanted that no owned rule has; none if all are held.
 pub fn missing(owned: &[&Rule], wanted: &[&Rule]) -> Vec<Rule> {
-    let (mut missing, mut left) = (Vec::new(), MAX_PARTS);
-    for rule in wanted {
-        let rule = distinct(rule);
-        match parts(&rule) {
-            _ if owned.iter().any(|owned| covers(owned, &rule)) => {}
-            count if count <= left => {
-                left -= count;
-                let parts = broken_down(&rule);
-                missing.extend(parts.filter(|part| !owned.iter().any(|owned| covers(owned, part))));
-            }
-            _ => missing.push(rule),
+    let is_held = |wanted: &Rule| owned.iter().any(|owned| covers(owned, wanted));
+    let owned_words: usize = owned.iter().map(|rule| words(rule)).sum();
+    let mut left = MAX_COMPARISONS;
+    // A word is compared with no more than all that is owned, and so is a part: each of its words with words of its sort.
+    let mut affordable = |wanted: usize| {
+        let rest = left.checked_sub(wanted.saturating_mul(owned_words));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    let mut missing = Vec::new();
+    for rule in wanted.iter().map(|rule| distinct(rule)) {
+        if affordable(words(&rule)) && is_held(&rule) {
+            continue;
         }
-        if missing.len() >= MAX_TOLD {
+        let untold = MAX_TOLD - missing.len();
+        if affordable(parts(&rule)) {
+            missing.extend(broken_down(&rule).filter(|part| !is_held(part)).take(untold));
+        } else {
+            missing.push(rule);
+        }
+        if missing.len() == MAX_TOLD {
             break;
         }
     }
@@ -97,6 +106,11 @@ fn distinct(rule: &Rule) -> Rule {
         names: once(&rule.names),
         paths: once(&rule.paths),
     }
+}
+
+/// How many words a rule has.
+fn words(rule: &Rule) -> usize {
+    [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.paths].into_iter().map(|texts| texts.len()).sum()
 }
 
 /// How many parts a rule has.
@@ -265,5 +279,25 @@ mod tests {
         assert_eq!(missing(&[&all, &paths], &wanted), []);
         let some = Rule { names: Box::from([Box::from("x0")]), ..all };
         assert_eq!(missing(&[&some], &wanted).len(), 1);
+    }
+
+    #[test]
+    fn no_more_is_compared_than_is_bounded() {
+        let words = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>();
+        let square = |side: usize| rules(&json!([{"verbs": words(side), "apiGroups": [""], "resources": words(side)}]));
+        // Every part is held, each resource by a rule of its own.
+        let owned = |side: usize| {
+            let rule = |resource| json!({"verbs": words(side), "apiGroups": [""], "resources": [resource]});
+            rules(&words(side).into_iter().map(rule).collect())
+        };
+        let count = |owned: &[Rule], wanted: &[Rule]| {
+            missing(&owned.iter().collect::<Vec<_>>(), &wanted.iter().collect::<Vec<_>>()).len()
+        };
+        assert_eq!(count(&owned(30), &square(30)), 0, "what a role may well say");
+        assert_eq!(count(&owned(200), &square(200)), 1, "too much to compare is missing as a whole");
+        assert_eq!(count(&[], &square(200)), MAX_TOLD, "no more is told than is bounded");
+        let names =
+            rules(&json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["a"], "resourceNames": words(50_000)}]));
+        assert_eq!(count(&names, &names), 1, "too much to compare even as a whole");
     }
 }

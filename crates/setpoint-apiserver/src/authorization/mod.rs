@@ -21,8 +21,8 @@ use std::fmt;
 
 use crate::authentication::Identity;
 
-pub use access::{Access, To};
-pub use policy::{Change, Kind, Policy};
+pub use access::Access;
+pub use policy::{Change, Kind, Pieces, Policy};
 pub use rule::Rule;
 pub use subject::{Binding, RoleRef, Subject};
 

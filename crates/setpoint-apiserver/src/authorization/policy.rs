@@ -55,6 +55,16 @@ pub struct Policy {
     groups: HashMap<Box<str>, Grants>,
 }
 
+/// Rules as the policy keeps them, shared with it, so that to have them costs little and does not hold it up.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces(Vec<Arc<[Rule]>>);
+
+impl Pieces {
+    pub fn rules(&self) -> Vec<&Rule> {
+        self.0.iter().flat_map(|piece| piece.iter()).collect()
+    }
+}
+
 /// By namespace and name.
 type Named<T> = HashMap<Box<str>, HashMap<Box<str>, T>>;
 
@@ -103,15 +113,15 @@ impl Policy {
     }
 
     /// The rules that somebody has in a namespace, binding by binding; with the namespace "" only those of the cluster.
-    pub fn rules_for(&self, user: &Identity, namespace: &str) -> Vec<&Rule> {
+    pub fn rules_for(&self, user: &Identity, namespace: &str) -> Pieces {
         let bindings = self.bindings_of(user, namespace);
         let rules = bindings.into_iter().filter_map(|binding| self.rules(&binding.role, &binding.namespace));
-        rules.flatten().flat_map(|piece| piece.iter()).collect()
+        Pieces(rules.flatten().cloned().collect())
     }
 
     /// The rules of a role; none if there is no such role. The namespace is that of the binding.
-    pub fn role_rules(&self, role: &RoleRef, namespace: &str) -> Option<Vec<&Rule>> {
-        Some(self.rules(role, namespace)?.iter().flat_map(|piece| piece.iter()).collect())
+    pub fn role_rules(&self, role: &RoleRef, namespace: &str) -> Option<Pieces> {
+        Some(Pieces(self.rules(role, namespace)?.to_vec()))
     }
 
     /// The rules that a ClusterRole takes together from others, each once; none if it does not do that.

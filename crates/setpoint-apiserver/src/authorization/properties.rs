@@ -185,7 +185,7 @@ proptest! {
         prop_assert_eq!(decision.is_allowed(), scanned(&objects, &attributes));
         prop_assert_eq!(decision.reason().starts_with("RBAC: allowed by"), decision.is_allowed());
         let listed = policy.rules_for(&user, target.namespace());
-        prop_assert_eq!(decision.is_allowed(), listed.iter().any(|rule| rule.allows(verb, &target)));
+        prop_assert_eq!(decision.is_allowed(), listed.rules().iter().any(|rule| rule.allows(verb, &target)));
     }
 
     #[test]

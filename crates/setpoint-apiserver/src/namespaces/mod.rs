@@ -235,7 +235,7 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let left =
             verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
         kept.extend(left.going.iter().map(finalizers));
-        kept.extend((0..left.protected).map(|_| vec![PROTECTED.to_owned()]));
+        kept.extend(left.protected.iter().map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),
             _ => return Ok(kept),

@@ -7,7 +7,8 @@ use crate::authorization::{Policy, Rule};
 
 /// The answer: the rules that count there, those of the whole cluster among them.
 pub fn status(policy: &Policy, user: &Identity, namespace: &str) -> Value {
-    let rules = policy.rules_for(user, namespace);
+    let pieces = policy.rules_for(user, namespace);
+    let rules = pieces.rules();
     let mut status = json!({
         "resourceRules": rules.iter().filter(|rule| !rule.resources.is_empty()).map(|rule| of_resources(rule)).collect::<Vec<_>>(),
         "nonResourceRules": rules.iter().filter(|rule| !rule.paths.is_empty()).map(|rule| of_paths(rule)).collect::<Vec<_>>(),

@@ -48,7 +48,7 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
     let renderer = Renderer::new(call.resource.clone(), negotiate::form(&call.headers)?, &call.query, call.now)?;
     let delete_options = options(server, &call)?;
     let list_options = ListOptions::parse(&call.query, false)?;
-    let start = Start::of(server, &list_options)?;
+    let start = Start::of(server, &call, &list_options).await?;
     let Listed { meta, items } =
         select(server, &call.resource, call.namespace(), &list_options, start, &mut None).await?;
     // All or nothing, as far as it can be known beforehand.
@@ -58,8 +58,12 @@ pub(super) async fn delete_collection(server: &Shared, call: Call) -> Result<Res
         let change = Change::deletion(&call.caller, &call.resource, call.namespace(), name, &object);
         admission::admit(server, &change).await?;
     }
-    delete_all(server, &call.caller, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
-    Ok(renderer.list(&meta, items))
+    let left =
+        delete_all(server, &call.caller, &call.resource, call.namespace(), &items, &delete_options, call.now).await?;
+    match left.protected.into_iter().next() {
+        Some(refusal) => Err(refusal),
+        None => Ok(renderer.list(&meta, items)),
+    }
 }
 
 /// Deletes objects as they were listed, many at a time, so that they share durable transactions. An object that is gone
@@ -83,7 +87,7 @@ pub async fn delete_all(
                 Ok(Deleted::Going(object)) => left.going.push(object),
                 Err(failure) if failure.code == StatusCode::NOT_FOUND => {}
                 Err(failure) if failure.code == StatusCode::CONFLICT && options.uid.is_none() => {}
-                Err(failure) if failure.code == StatusCode::FORBIDDEN => left.protected += 1,
+                Err(failure) if failure.is_protection() => left.protected.push(failure),
                 Err(failure) => return Err(failure),
             }
         }
@@ -130,8 +134,8 @@ pub enum Deleted {
 pub struct Left {
     /// Something still holds these.
     pub going: Vec<Stored>,
-    /// So many are not deleted while they are marked.
-    pub protected: usize,
+    /// Why others are not deleted while they are marked.
+    pub protected: Vec<Failure>,
 }
 
 /// Deletes one object, or marks it for deletion where something still holds it.

@@ -7,7 +7,9 @@ use tokio::sync::watch;
 use crate::authentication::Caller;
 use crate::authorization::Access;
 use crate::failure::Result;
-use crate::server::Shared;
+use crate::query::Query;
+use crate::request::{ResourcePath, Verb};
+use crate::server::{Call, Shared};
 
 /// The leave that somebody has, as long as rights do not change.
 pub(super) struct Leave {
@@ -15,12 +17,15 @@ pub(super) struct Leave {
     changes: watch::Receiver<u64>,
     server: Arc<Shared>,
     caller: Caller,
-    access: Access,
+    path: ResourcePath,
+    query: Query,
 }
 
 impl Leave {
-    pub(super) fn ask(server: Arc<Shared>, caller: Caller, access: Access) -> Result<Leave> {
-        let leave = Leave { changes: server.policy.changes(), server, caller, access };
+    /// For the watch that a call asks for.
+    pub(super) fn ask(server: Arc<Shared>, call: &Call) -> Result<Leave> {
+        let (caller, path, query) = (call.caller.clone(), call.path.clone(), call.query.clone());
+        let leave = Leave { changes: server.policy.changes(), server, caller, path, query };
         // The request was allowed, but what changed between then and now is not heard of.
         leave.check()?;
         Ok(leave)
@@ -28,7 +33,8 @@ impl Leave {
 
     /// Whether its caller may still have what was asked for.
     fn check(&self) -> Result<()> {
-        self.access.check(&self.server.policy.read(), &self.caller.identity).map(drop)
+        let access = Access::by_path(Verb::Watch.name(), &self.path, &self.query);
+        access.check(&self.server.policy.read(), &self.caller.identity).map(drop)
     }
 
     /// Whether it has to be asked for again.

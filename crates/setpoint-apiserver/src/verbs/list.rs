@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use setpoint_store::{At, Page, Range, Revision};
 
+use super::past;
 use crate::custom;
 use crate::failure::{Failure, Result};
 use crate::fairness::Place;
@@ -62,7 +63,15 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn of(server: &Shared, options: &ListOptions) -> Result<Start> {
+    pub(super) async fn of(server: &Shared, call: &Call, options: &ListOptions) -> Result<Start> {
+        let start = Start::read(server, options)?;
+        if let At::Revision(revision) = start.at {
+            past::check(server, call, revision).await?;
+        }
+        Ok(start)
+    }
+
+    fn read(server: &Shared, options: &ListOptions) -> Result<Start> {
         let newest = server.store.revision();
         if !options.continue_token.is_empty() {
             let token = Token::decode(&options.continue_token)?;
@@ -91,7 +100,7 @@ pub(super) async fn list(server: &Shared, mut call: Call) -> Result<Response> {
     let mut place = call.place.take();
     let form = negotiate::form(&call.headers)?;
     let options = ListOptions::parse(&call.query, false)?;
-    let start = Start::of(server, &options)?;
+    let start = Start::of(server, &call, &options).await?;
     let resource = custom::resource_at(server, &call.resource, start.at).await;
     let resource = resource.map_err(|error| unreadable(error, &options))?;
     let renderer = Renderer::new(resource.clone(), form, &call.query, call.now)?;

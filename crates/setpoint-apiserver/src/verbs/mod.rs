@@ -7,6 +7,7 @@ mod get;
 mod itself;
 mod leave;
 mod list;
+mod past;
 mod patch;
 mod pods;
 mod review;

@@ -27,7 +27,7 @@ const VERSION: &str = "autoscaling/v1";
 
 pub(super) async fn get(server: &Shared, call: Call) -> Result<Response> {
     let form = negotiate::form(&call.headers)?;
-    let at = get::state(server, &call.query)?;
+    let at = get::state(server, &call).await?;
     let resource = custom::resource_at(server, &call.resource, at).await?;
     let stored = get::read(server, &call, at).await?;
     let scale = scale_of(&resource.value(&stored), Replicas::of(&resource)).map_err(Failure::bad_request)?;

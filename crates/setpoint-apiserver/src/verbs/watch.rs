@@ -13,7 +13,7 @@ use tokio::time::{Instant, Interval, Sleep};
 
 use super::leave::Leave;
 use super::list::SCAN;
-use crate::authorization::Access;
+use super::past;
 use crate::failure::{Failure, Result};
 use crate::fairness::{self, Holding, Pace};
 use crate::filter::Filter;
@@ -33,13 +33,12 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 /// Events that are ready are sent together up to about this size.
 const CHUNK: usize = 32 * 1024;
 
-/// Answers with the changes as they come. `access` is what its caller was allowed, and must be allowed for as long as it
-/// lasts.
-pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<Response> {
+/// Answers with the changes as they come, for as long as its caller is allowed to see them.
+pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     if call.resource.review.is_some() {
         return Err(Failure::method_not_allowed());
     }
-    let leave = Leave::ask(server.clone(), call.caller.clone(), access)?;
+    let leave = Leave::ask(server.clone(), &call)?;
     let form = negotiate::form(&call.headers)?;
     if form.encoding == Encoding::Yaml {
         return Err(Failure::not_acceptable());
@@ -53,7 +52,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<R
     let scope = filter.scope(&call.resource, call.namespace());
     let user = &call.caller.real().user;
     let (pace, held) = (server.fairness.pace(user), server.fairness.hold(user, Holding::Watch, 1)?);
-    let start = match begin(server, &scope, &options).await {
+    let start = match begin(server, &call, &scope, &options).await {
         Ok(start) => start,
         Err(failure) if failure.code == http::StatusCode::GONE => return Ok(ended(&failure)),
         Err(failure) => return Err(failure),
@@ -99,7 +98,7 @@ struct Start {
 }
 
 /// Opens the store's watch, and reads what was there before it where the client wants that first.
-async fn begin(server: &Shared, scope: &str, options: &ListOptions) -> Result<Start> {
+async fn begin(server: &Shared, call: &Call, scope: &str, options: &ListOptions) -> Result<Start> {
     let from_state = options.send_initial_events.unwrap_or(options.revision.is_none_or(|revision| revision == 0));
     let newest = server.store.revision();
     if let Some(wanted) = options.revision.filter(|wanted| *wanted > newest) {
@@ -112,7 +111,13 @@ async fn begin(server: &Shared, scope: &str, options: &ListOptions) -> Result<St
         let announce_end = options.send_initial_events == Some(true) && options.allow_bookmarks;
         return Ok(Start { watch, initial, revision: page.revision, announce_end });
     }
-    let revision = options.revision.filter(|revision| *revision > 0).unwrap_or(newest);
+    let revision = match options.revision {
+        Some(revision) if revision > 0 => {
+            past::check(server, call, revision).await?;
+            revision
+        }
+        _ => newest,
+    };
     let watch = server.store.watch(scope, revision).map_err(too_old)?;
     Ok(Start { watch, initial: Vec::new(), revision, announce_end: false })
 }

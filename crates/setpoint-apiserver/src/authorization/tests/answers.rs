@@ -125,7 +125,7 @@ fn roles_gather_the_rules_of_others() {
 fn rules_are_listed_binding_by_binding() {
     let policy = company();
     let listed = |user: &Identity, namespace: &str| -> Vec<String> {
-        policy.rules_for(user, namespace).into_iter().map(Rule::to_string).collect()
+        policy.rules_for(user, namespace).rules().into_iter().map(Rule::to_string).collect()
     };
     let jane = who("jane", &[]);
     assert_eq!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use setpoint_store::{EmbeddedStore, Options};
 
+use crate::authorization::{binding, give_everywhere};
 use crate::crds::{DEFINITION, DEFINITIONS, WIDGETS, version, widget, widgets};
 use crate::fixture::{Answer, Api, METADATA, TABLE, escaped, names};
 use crate::objects::*;
@@ -223,6 +224,36 @@ async fn pages_and_selections_stay_in_the_past() {
 
 fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_past_of_a_namespace_begins_with_it() {
+    let api = Api::new().await;
+    let (path, secrets) = (format!("{NAMESPACES}/team"), "/api/v1/namespaces/team/secrets");
+    api.post(NAMESPACES, namespace("team")).await.expect(201);
+    let first = api.post(secrets, secret("s")).await.expect(201).revision();
+    api.delete(&path).await.expect(200);
+    api.eventually(&path, |answer| answer.status == 404).await;
+    let between = api.store.revision();
+    let again = api.post(NAMESPACES, namespace("team")).await.expect(201).revision();
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/team/rolebindings";
+    api.post(bindings, binding("RoleBinding", "new", "ClusterRole/admin", "new")).await.expect(201);
+    give_everywhere(&api, "old", "ClusterRole/cluster-admin").await;
+    let kept = api.post(secrets, secret("s")).await.expect(201).revision();
+    let (new, old, one) = (api.as_user("new", []), api.as_user("old", []), format!("{secrets}/s"));
+    for (row, moment) in [("in the earlier one", first), ("between the two", between)] {
+        for path in [then(&one, moment), then(secrets, moment), then(&path, moment)] {
+            new.get(&path).await.refused(410, "Expired", &["\"team\" was created after"]);
+        }
+        let watch = new.get(format!("{secrets}?watch=true&resourceVersion={moment}&timeoutSeconds=1")).await;
+        assert!(watch.text().contains("was created after") && !watch.text().contains("DELETED"), "{row}: a watch");
+        new.delete(then(secrets, moment)).await.refused(410, "Expired", &["was created after"]);
+    }
+    assert_eq!(old.get(then(&one, first)).await.expect(200).revision(), first, "who may see all sees it");
+    for moment in [again, kept] {
+        new.get(then(secrets, moment)).await.expect(200);
+    }
+    assert_eq!(new.get(then(&one, kept)).await.expect(200).revision(), kept, "what one's own namespace held");
 }
 
 #[tokio::test]

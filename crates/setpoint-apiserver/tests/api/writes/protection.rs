@@ -44,6 +44,20 @@ async fn a_collection_with_a_protected_object_stays_whole() {
     assert_eq!(api.names(CONFIG_MAPS).await, ["b"], "what the selector leaves out is not asked");
 }
 
+#[tokio::test]
+async fn a_collection_in_which_an_object_was_marked_meanwhile_is_not_said_to_be_deleted() {
+    let api = Api::new().await;
+    for name in ["a", "b"] {
+        api.post(CONFIG_MAPS, config_map(name)).await.expect(201);
+    }
+    // The list is from before the mark.
+    let then = format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=Exact", api.store.revision());
+    let mark = json!({"metadata": {"annotations": {MARK: "true"}}});
+    api.merge_patch(format!("{CONFIG_MAPS}/b"), mark).await.expect(200);
+    api.delete(then).await.refused(403, "Forbidden", &["configmaps \"b\"", "it is protected"]);
+    assert_eq!(api.names(CONFIG_MAPS).await, ["b"]);
+}
+
 /// What a refusal says of an object that would go with another.
 fn would_go(object: &str, remedy: &str) -> [String; 3] {
     ["what is protected would go with it".to_owned(), object.to_owned(), remedy.to_owned()]
