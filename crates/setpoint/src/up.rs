@@ -162,8 +162,9 @@ async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
 
 /// The administrator's token, made on first start.
 fn admin_token(data: &DataDir) -> Result<String> {
-    if let Some(token) = data.read(TOKEN)?.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()) {
-        return Ok(token);
+    let kept = data.read_secret(TOKEN)?;
+    if let Some(token) = kept.as_deref().map(str::trim).filter(|token| !token.is_empty()) {
+        return Ok(token.to_owned());
     }
     let token = token::random();
     data.write(TOKEN, &token)?;
