@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
@@ -84,7 +85,7 @@ impl Up {
         let data = DataDir::open(&path)?;
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
-        let admin = Identity::new("admin", ["system:masters"]);
+        let admin = Identity::new("admin", [MASTERS]);
         let users = Users::new([(token.clone(), admin)]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await
