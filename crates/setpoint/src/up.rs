@@ -21,7 +21,7 @@ use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
-use crate::{issuer, logging, token};
+use crate::{issuer, logging, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -86,6 +86,7 @@ impl Up {
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
         let admin = Identity::new("admin", [MASTERS]);
+        user::make_roster(&path)?;
         let users = Users::new([(token.clone(), admin)]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await

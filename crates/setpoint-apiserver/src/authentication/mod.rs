@@ -24,7 +24,7 @@ pub use certificate::{ClientCertificate, not_after};
 pub use credential::{Credential, Serial, TokenDigest};
 pub use identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED, service_account_of};
 pub use roster::{Roster, RosterError, User, group_fault, name_fault};
-pub use roster_file::FileError;
+pub use roster_file::{FileError, read_roster};
 pub use service_accounts::{Invalid, Issuer};
 pub use users::Users;
 

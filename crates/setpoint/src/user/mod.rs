@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::data_dir::DataDir;
 
-pub(crate) use register::USERS;
+pub(crate) use register::{USERS, make_roster};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
