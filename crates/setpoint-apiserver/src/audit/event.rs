@@ -107,7 +107,7 @@ impl Request {
             None => (User::anonymous(), None),
             Some(Caller { identity, impersonator: None, .. }) => (User::from(identity.as_ref()), None),
             Some(Caller { identity, impersonator: Some(real), .. }) => {
-                (User::from(real.as_ref()), Some(User::from(identity.as_ref())))
+                (User::from(real.identity.as_ref()), Some(User::from(identity.as_ref())))
             }
         };
         let path = self.path.as_ref();
@@ -289,7 +289,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::authentication::Standing;
+    use crate::authentication::{Impersonator, Standing};
     use crate::request::{Target, target};
 
     fn path(text: &str) -> Option<ResourcePath> {
@@ -362,11 +362,14 @@ mod tests {
     fn a_line_says_who_really_asked() {
         let acting = Caller {
             identity: Arc::new(Identity::new("ben", ["people"])),
-            impersonator: Some(Arc::new(Identity {
-                uid: "u1".into(),
-                extra: BTreeMap::from([("scopes".into(), vec!["all".into()])]),
-                ..Identity::new("ada", Vec::<String>::new())
-            })),
+            impersonator: Some(Impersonator {
+                identity: Arc::new(Identity {
+                    uid: "u1".into(),
+                    extra: BTreeMap::from([("scopes".into(), vec!["all".into()])]),
+                    ..Identity::new("ada", Vec::<String>::new())
+                }),
+                needed: Arc::default(),
+            }),
             standing: Standing::default(),
         };
         let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});

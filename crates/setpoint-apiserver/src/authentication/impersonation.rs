@@ -1,12 +1,14 @@
 //! Acting as somebody else: whom a request wants to be, and what one has to be allowed for that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use super::identity::{self, ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
-use crate::authorization::{Access, To};
+use crate::authorization::{Access, Policy, To};
+use crate::failure;
 
 /// The right that every part of another's identity needs.
 const VERB: &str = "impersonate";
@@ -32,6 +34,20 @@ pub enum Error {
     Unreadable(HeaderName),
     #[error("a request can impersonate no more than {PARTS_LIMIT} groups and extra values")]
     TooMany,
+}
+
+/// Who acts as somebody else, and what they have to be allowed for that, as long as they do.
+#[derive(Debug, Clone)]
+pub struct Impersonator {
+    pub identity: Arc<Identity>,
+    pub needed: Arc<[Access]>,
+}
+
+impl Impersonator {
+    /// Refuses what a policy does not allow.
+    pub fn check(&self, policy: &Policy) -> failure::Result<()> {
+        self.needed.iter().try_for_each(|access| access.check(policy, &self.identity).map(drop))
+    }
 }
 
 /// Whom a request wants to be; none if it is content with who it is.

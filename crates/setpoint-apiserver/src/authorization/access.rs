@@ -68,6 +68,14 @@ impl Access {
         }
     }
 
+    /// The namespace whose roles and bindings count, besides those of the cluster; "" if none does.
+    pub fn namespace(&self) -> &str {
+        match &self.to {
+            To::Resource { namespace, .. } => namespace,
+            To::Path(_) => "",
+        }
+    }
+
     pub fn is_allowed(&self, policy: &Policy, user: &Identity) -> bool {
         policy.decide(&self.attributes(user)).is_allowed()
     }

@@ -1,4 +1,4 @@
-//! Why an answer that lasts may go on: its caller is still allowed what was asked for.
+//! Why an answer that lasts may go on: its caller is still allowed what was asked for, and to be who they act as.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::server::Shared;
 
 /// The leave that somebody has, as long as rights do not change.
 pub(super) struct Leave {
-    /// Tells when rights change.
-    changes: watch::Receiver<u64>,
+    /// Tells when rights that count here may have changed.
+    changes: watch::Receiver<()>,
     server: Arc<Shared>,
     caller: Caller,
     access: Access,
@@ -20,7 +20,9 @@ pub(super) struct Leave {
 
 impl Leave {
     pub(super) fn ask(server: Arc<Shared>, caller: Caller, access: Access) -> Result<Leave> {
-        let leave = Leave { changes: server.policy.changes(), server, caller, access };
+        let needed = caller.impersonator.iter().flat_map(|impersonator| impersonator.needed.iter());
+        let changes = server.policy.changes.of(needed.chain([&access]).map(Access::namespace));
+        let leave = Leave { changes, server, caller, access };
         // The request was allowed, but what changed between then and now is not heard of.
         leave.check()?;
         Ok(leave)
@@ -28,7 +30,11 @@ impl Leave {
 
     /// Whether its caller may still have what was asked for.
     fn check(&self) -> Result<()> {
-        self.access.check(&self.server.policy.read(), &self.caller.identity).map(drop)
+        let policy = self.server.policy.read();
+        if let Some(impersonator) = &self.caller.impersonator {
+            impersonator.check(&policy)?;
+        }
+        self.access.check(&policy, &self.caller.identity).map(drop)
     }
 
     /// Whether it has to be asked for again.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Interval, Sleep};
 
 use super::leave::Leave;
 use super::list::SCAN;
+use crate::authentication;
 use crate::authorization::Access;
 use crate::failure::{Failure, Result};
 use crate::fairness::{self, Holding, Pace};
@@ -78,7 +79,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call, access: Access) -> Result<R
             interval
         }),
         stopping: server.stopping(),
-        lapse: Box::pin(server.users.lapse(call.caller.standing)),
+        lapse: Box::pin(authentication::lapse(server, call.caller.standing)),
         columns_sent: false,
         over: false,
         pace,
