@@ -36,6 +36,7 @@ mod subscription;
 mod tables;
 mod watching;
 
+pub use disk::write as write_private;
 pub use embedded::{EmbeddedStore, OpenError};
 pub use histogram::Histogram;
 pub use key::{KeyId, NoRandomness};

@@ -1,8 +1,8 @@
 //! The folder that holds everything a control plane must not lose.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -71,17 +71,30 @@ impl DataDir {
         }
     }
 
+    /// The content of a file that nobody but its owner may know; `None` if there is none.
+    pub(crate) fn read_secret(&self, name: &str) -> Result<Option<String>> {
+        let path = self.file(name);
+        let shown = path.display();
+        let read = || -> std::io::Result<(u32, String)> {
+            let (mut file, mut text) = (File::open(&path)?, String::new());
+            file.read_to_string(&mut text)?;
+            Ok((file.metadata()?.mode(), text))
+        };
+        match read() {
+            Ok((mode, _)) if mode & 0o077 != 0 => {
+                bail!("{shown} is secret, but can be used by others than its owner; run `chmod 600 {shown}`")
+            }
+            Ok((_, text)) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),
+        }
+    }
+
     /// Writes a file that only its owner may read. A reader sees the old content or the new, also after a crash.
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<()> {
-        let (path, temporary) = (self.file(name), self.file(&format!("{name}.new")));
-        let write = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(content.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        let path = self.file(name);
+        setpoint_store::write_private(&path, content.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -112,10 +125,30 @@ mod tests {
     fn only_the_owner_may_read_what_is_written() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = DataDir::open(&folder.path().join("data")).expect("nobody uses it");
+        let left_behind = data.file("token.new");
+        fs::write(&left_behind, "by a crash").expect("the folder is writable");
+        fs::set_permissions(&left_behind, fs::Permissions::from_mode(0o644)).expect("the file is ours");
         data.write("token", "secret").expect("the folder is writable");
         let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!((mode(&data.file("token")), mode(&data.path)), (0o600, 0o700));
         assert_eq!(data.read("token").expect("readable").as_deref(), Some("secret"));
         assert_eq!(data.read("nothing").expect("absence is no error"), None);
+    }
+
+    #[test]
+    fn a_secret_that_others_may_use_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = DataDir::open(&folder.path().join("data")).expect("nobody uses it");
+        assert_eq!(data.read_secret("token").expect("absence is no error"), None);
+        data.write("token", "secret").expect("the folder is writable");
+        for (mode, is_read) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
+            fs::set_permissions(data.file("token"), fs::Permissions::from_mode(mode)).expect("the file is ours");
+            match data.read_secret("token") {
+                Ok(text) => assert!(is_read && text.as_deref() == Some("secret"), "{mode:o}"),
+                Err(error) => {
+                    assert!(!is_read && error.to_string().contains("run `chmod 600"), "{mode:o}: {error}")
+                }
+            }
+        }
     }
 }

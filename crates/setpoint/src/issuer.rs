@@ -9,7 +9,7 @@ use setpoint_apiserver::Issuer;
 use crate::data_dir::DataDir;
 
 /// One key or more, as PEM. The first signs, and tokens of all are known.
-const KEYS: &str = "service-accounts.key";
+pub(crate) const KEYS: &str = "service-accounts.key";
 
 /// The name under which this server issues tokens, and for which they are meant unless somebody says otherwise. It is the
 /// same at every address, so that tokens live on when a server moves.
@@ -17,7 +17,7 @@ const NAME: &str = "https://kubernetes.default.svc";
 
 /// The issuer of tokens; its key is made on first start.
 pub(crate) fn open(data: &DataDir) -> Result<Issuer> {
-    let pem = match data.read(KEYS)? {
+    let pem = match data.read_secret(KEYS)? {
         Some(pem) => pem,
         None => {
             let pem = KeyPair::generate()?.serialize_pem();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::terminal::{aligned, inert};
 
 /// How kubectl parts columns.
-const GAP: usize = 3;
+pub(crate) const GAP: usize = 3;
 
 /// The lines of a Table: its columns in capitals, then its rows. Columns of low priority are for the wide form, and the
 /// namespace goes first where rows are of several.

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
@@ -20,7 +21,7 @@ use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
-use crate::{issuer, logging, token};
+use crate::{issuer, logging, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -91,7 +92,8 @@ impl Up {
         let data = DataDir::open(&path)?;
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
-        let admin = Identity::new("admin", ["system:masters"]);
+        let admin = Identity::new("admin", [MASTERS]);
+        user::make_roster(&path)?;
         let users = Users::new([(token.clone(), admin)]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await
@@ -169,8 +171,9 @@ async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
 
 /// The administrator's token, made on first start.
 fn admin_token(data: &DataDir) -> Result<String> {
-    if let Some(token) = data.read(TOKEN)?.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()) {
-        return Ok(token);
+    let kept = data.read_secret(TOKEN)?;
+    if let Some(token) = kept.as_deref().map(str::trim).filter(|token| !token.is_empty()) {
+        return Ok(token.to_owned());
     }
     let token = token::random();
     data.write(TOKEN, &token)?;

@@ -114,7 +114,7 @@ impl Request {
             None => (User::anonymous(), None),
             Some(Caller { identity, impersonator: None, .. }) => (User::from(identity.as_ref()), None),
             Some(Caller { identity, impersonator: Some(real), .. }) => {
-                (User::from(real.as_ref()), Some(User::from(identity.as_ref())))
+                (User::from(real.identity.as_ref()), Some(User::from(identity.as_ref())))
             }
         };
         let watch = Query::parse(self.uri.query()).is_watch();
@@ -295,7 +295,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::authentication::Standing;
+    use crate::authentication::{Impersonator, Standing};
 
     fn time(text: &str) -> Timestamp {
         text.parse().expect("a time")
@@ -359,11 +359,14 @@ mod tests {
     fn a_line_says_who_really_asked() {
         let acting = Caller {
             identity: Arc::new(Identity::new("ben", ["people"])),
-            impersonator: Some(Arc::new(Identity {
-                uid: "u1".into(),
-                extra: BTreeMap::from([("scopes".into(), vec!["all".into()])]),
-                ..Identity::new("ada", Vec::<String>::new())
-            })),
+            impersonator: Some(Impersonator {
+                identity: Arc::new(Identity {
+                    uid: "u1".into(),
+                    extra: BTreeMap::from([("scopes".into(), vec!["all".into()])]),
+                    ..Identity::new("ada", Vec::<String>::new())
+                }),
+                wanted: Arc::default(),
+            }),
             standing: Standing::default(),
         };
         let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});

@@ -128,6 +128,7 @@ mod tests {
     use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, KeyPair, SerialNumber, date_time_ymd};
 
     use super::*;
+    use crate::authentication::AUTHENTICATED;
 
     fn certificate(names: &[(DnType, DnValue)], end_year: i32) -> Vec<u8> {
         let mut params = CertificateParams::new(["a.example".to_owned()]).expect("a name");
@@ -169,7 +170,8 @@ mod tests {
                 let groups: Vec<&str> = certificate.identity.groups.iter().map(String::as_str).collect();
                 (certificate.identity.user.as_str(), groups)
             });
-            assert_eq!(found, expected.map(|(user, groups)| (user, groups.to_vec())), "{row}");
+            let expected = expected.map(|(user, groups)| (user, [groups, &[AUTHENTICATED]].concat()));
+            assert_eq!(found, expected, "{row}");
         }
     }
 

@@ -1,12 +1,14 @@
 //! Acting as somebody else: whom a request wants to be, and what one has to be allowed for that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
 use super::identity::{self, ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED};
-use crate::authorization::Access;
+use crate::authorization::{Access, Policy};
+use crate::failure;
 
 /// The right that every part of another's identity needs.
 const VERB: &str = "impersonate";
@@ -32,6 +34,20 @@ pub enum Error {
     Unreadable(HeaderName),
     #[error("a request can impersonate no more than {PARTS_LIMIT} groups and extra values")]
     TooMany,
+}
+
+/// Who acts as somebody else, and whom they wished to be; they must be allowed that for as long as they do.
+#[derive(Debug, Clone)]
+pub struct Impersonator {
+    pub identity: Arc<Identity>,
+    pub wanted: Arc<Identity>,
+}
+
+impl Impersonator {
+    /// Refuses what a policy does not allow.
+    pub fn check(&self, policy: &Policy) -> failure::Result<()> {
+        needed(&self.wanted).iter().try_for_each(|access| access.check(policy, &self.identity).map(drop))
+    }
 }
 
 /// Whom a request wants to be; none if it is content with who it is.

@@ -23,9 +23,10 @@ use crate::server::Shared;
 pub use certificate::{ClientCertificate, not_after};
 pub use credential::{Credential, Serial, TokenDigest};
 pub use identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED, service_account_of};
+pub use impersonation::Impersonator;
 pub use roster::{Roster, RosterError, User, group_fault, name_fault};
-pub use roster_file::FileError;
-pub use service_accounts::{Invalid, Issuer};
+pub use roster_file::{FileError, read_roster};
+pub use service_accounts::{Claims, Invalid, Issuer};
 pub use users::Users;
 
 /// Who a request comes from.
@@ -34,7 +35,7 @@ pub struct Caller {
     /// Whose rights count.
     pub identity: Arc<Identity>,
     /// Who really asks, where that is somebody else.
-    pub impersonator: Option<Arc<Identity>>,
+    pub impersonator: Option<Impersonator>,
     pub standing: Standing,
 }
 
@@ -45,6 +46,8 @@ pub struct Standing {
     pub credential: Option<Credential>,
     /// The end that the credential itself states.
     pub expires: Option<Timestamp>,
+    /// What a service account's token says; it ends with the objects that it was made for.
+    pub token: Option<Arc<Claims>>,
 }
 
 impl Caller {
@@ -61,7 +64,7 @@ impl Caller {
 
     /// Who authenticated, whoever they act as.
     pub fn real(&self) -> &Identity {
-        self.impersonator.as_ref().unwrap_or(&self.identity)
+        self.impersonator.as_ref().map_or(&self.identity, |impersonator| &impersonator.identity)
     }
 }
 
@@ -76,11 +79,10 @@ pub struct Bearer {
 pub fn impersonate(server: &Shared, real: Caller, headers: &HeaderMap) -> Result<Caller> {
     let wanted = impersonation::wanted(headers).map_err(|error| Failure::bad_request(error.to_string()))?;
     let Some(wanted) = wanted else { return Ok(real) };
-    let policy = server.policy.read();
-    impersonation::needed(&wanted).iter().try_for_each(|access| access.check(&policy, &real.identity).map(drop))?;
-    drop(policy);
+    let impersonator = Impersonator { identity: real.identity, wanted: Arc::new(wanted.clone()) };
+    impersonator.check(&server.policy.read())?;
     let identity = Arc::new(impersonation::granted(wanted));
-    Ok(Caller { identity, impersonator: Some(real.identity), standing: real.standing })
+    Ok(Caller { identity, impersonator: Some(impersonator), standing: real.standing })
 }
 
 /// Establishes who a request comes from.
@@ -123,8 +125,26 @@ pub async fn by_token(
         Err(invalid) => return Ok(Err(invalid)),
     };
     let state = service_accounts::check_state(server, &claims, now).await?;
-    let standing = Standing { credential: None, expires: claims.expires() };
+    let standing = Standing { credential: None, expires: claims.expires(), token: Some(claims.clone()) };
     Ok(state.map(|()| Bearer { caller: Caller::new(Arc::new(claims.identity().proved()), standing), audiences }))
+}
+
+/// Resolves when somebody is no longer let in.
+pub fn lapse(server: &Arc<Shared>, standing: Standing) -> impl Future<Output = ()> + Send + use<> {
+    let (server, token) = (server.clone(), standing.token.clone());
+    let ended = server.users.lapse(standing);
+    let invalid = async move {
+        match token {
+            Some(claims) => service_accounts::until_invalid(&server, &claims).await,
+            None => std::future::pending().await,
+        }
+    };
+    async move {
+        tokio::select! {
+            () = ended => {}
+            () = invalid => {}
+        }
+    }
 }
 
 /// The token that a request carries.

@@ -7,27 +7,32 @@ use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 
 use super::roster::ROSTER_LIMIT;
 use super::{Roster, RosterError};
 
-/// A file that was changed less than this ago may change again without its times telling: they advance in steps.
+/// A file that was changed less than this ago may change again without its times telling: they advance in steps. What
+/// the clock says does not count, since it may be set.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A file that holds a roster.
 #[derive(Debug)]
 pub(super) struct RosterFile {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: RwLock<Seen>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
-    /// The file that was read last; `None` if it has to be read in any case.
-    look: Option<Look>,
+    /// The file that was read last.
+    look: Look,
+    /// Since when it looks so.
+    since: Instant,
+    /// Whether it was read after that for so long that another content would look different.
+    settled: bool,
     /// What was wrong with it, so that the same is said once.
     fault: Option<String>,
 }
@@ -44,7 +49,10 @@ enum Look {
 pub enum FileError {
     #[error("{} cannot be read; let its owner run the server", .path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{} is gone; restore it, or end all users with `{{\"version\": 1, \"users\": []}}`", .path.display())]
+    #[error(
+        "{} is gone, and with it who is known and which certificates are revoked; restore it, or go by docs/users.md",
+        .path.display()
+    )]
     Gone { path: PathBuf },
     #[error("{} can be used by others than its owner; run `chmod 600 {}`", .path.display(), .path.display())]
     Open { path: PathBuf },
@@ -53,25 +61,27 @@ pub enum FileError {
 }
 
 impl RosterFile {
-    /// Reads the file; where there is none, there are no users.
     pub(super) fn open(path: PathBuf) -> Result<(RosterFile, Roster), FileError> {
-        let (look, roster) = match read(&path) {
-            (look, Err(FileError::Gone { .. })) => (look, Roster::default()),
-            (look, roster) => (look, roster?),
-        };
-        let seen = Mutex::new(Seen { look: look.settled(), fault: None });
-        Ok((RosterFile { path, seen }, roster))
+        let (look, roster) = look_into(&path);
+        let seen = RwLock::new(Seen { look, since: Instant::now(), settled: false, fault: None });
+        Ok((RosterFile { path, seen }, roster?))
     }
 
     /// Gives away what the file says, if that may be something else than last time. Others who ask meanwhile wait, so that
     /// nobody goes by what is out of date, and what was read first is not given away last.
     pub(super) fn if_changed(&self, take: impl FnOnce(Roster)) {
-        let mut seen = self.seen.lock();
-        if seen.look.as_ref() == Some(&Look::at(&self.path)) {
+        // Nearly always the answer, and it is found side by side.
+        let look = Look::at(&self.path);
+        if self.seen.read().is_current(&look) {
             return;
         }
-        let (look, roster) = read(&self.path);
-        seen.look = look.settled();
+        let mut seen = self.seen.write();
+        if seen.is_current(&Look::at(&self.path)) {
+            return;
+        }
+        let begun = Instant::now();
+        let (look, roster) = look_into(&self.path);
+        seen.note(look, begun, Instant::now());
         match roster {
             Ok(roster) => {
                 if seen.fault.take().is_some() {
@@ -91,7 +101,26 @@ impl RosterFile {
     }
 }
 
-fn read(path: &Path) -> (Look, Result<Roster, FileError>) {
+impl Seen {
+    fn is_current(&self, look: &Look) -> bool {
+        self.settled && self.look == *look
+    }
+
+    /// Takes note of a file that was read between these times.
+    fn note(&mut self, look: Look, begun: Instant, ended: Instant) {
+        if self.look != look {
+            (self.look, self.since) = (look, ended);
+        }
+        self.settled = matches!(self.look, Look::Unseen(_)) || begun.saturating_duration_since(self.since) >= STEP;
+    }
+}
+
+/// What a file of users says.
+pub fn read_roster(path: &Path) -> Result<Roster, FileError> {
+    look_into(path).1
+}
+
+fn look_into(path: &Path) -> (Look, Result<Roster, FileError>) {
     let failed = |error: std::io::Error| {
         let path = path.to_owned();
         let gone = error.kind() == ErrorKind::NotFound;
@@ -129,14 +158,6 @@ impl Look {
             changed: (file.ctime(), file.ctime_nsec()),
         }
     }
-
-    /// This look, if another content would look different.
-    fn settled(self) -> Option<Look> {
-        let Look::File { changed: (seconds, nanoseconds), .. } = self else { return Some(self) };
-        let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
-        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()?;
-        (age > STEP).then_some(self)
-    }
 }
 
 #[cfg(test)]
@@ -170,13 +191,23 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_has_no_users() {
+    fn a_file_that_is_not_there_is_lost() {
         let (_folder, path) = folder();
-        let (file, roster) = RosterFile::open(path.clone()).expect("no file is no fault");
-        assert_eq!(roster, Roster::default());
-        assert_eq!(changed(&file), None);
+        let error = RosterFile::open(path).expect_err("who was revoked would come back").to_string();
+        assert!(error.contains("is gone, and with it"), "{error}");
+    }
+
+    #[test]
+    fn nobody_goes_by_an_older_reading() {
+        let (_folder, path) = folder();
         write(&path, &Roster::default().text());
-        assert_eq!(changed(&file), Some(Roster::default()));
+        let (file, _) = RosterFile::open(path).expect("it is sound");
+        let mut given = false;
+        file.if_changed(|_| {
+            given = true;
+            assert!(file.seen.try_read().is_none(), "others wait until it is given away");
+        });
+        assert!(given, "it may have changed again within a step of its times");
     }
 
     #[test]
@@ -214,11 +245,30 @@ pub(super) mod tests {
     fn a_file_that_stays_is_not_read_again() {
         let (_folder, path) = folder();
         write(&path, &Roster::default().text());
-        let old = SystemTime::now() - Duration::from_secs(3600);
-        let look = Look::of(&fs::metadata(&path).expect("it is there"));
-        assert!(look.settled().is_none(), "it may change again within a step of its times");
-        let seconds = old.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs() as i64;
-        let look = Look::File { device: 1, inode: 1, size: 1, mode: 0, modified: (seconds, 0), changed: (seconds, 0) };
-        assert!(look.settled().is_some());
+        let (file, _) = RosterFile::open(path).expect("it is sound");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while changed(&file).is_some() {
+            assert!(Instant::now() < deadline, "it is read for ever");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_a_look_tells_does_not_depend_on_the_clock() {
+        let at =
+            |seconds| Look::File { device: 1, inode: 1, size: 1, mode: 0, modified: (0, 0), changed: (seconds, 0) };
+        let begin = Instant::now();
+        let far_ahead = 1 << 40;
+        for (row, changed) in [("long ago", 0), ("in a time to come", far_ahead)] {
+            let mut seen = Seen { look: at(1), since: begin, settled: true, fault: None };
+            let mut note = |changed, begun: Duration, took: Duration| {
+                seen.note(at(changed), begin + begun, begin + begun + took);
+                seen.is_current(&at(changed))
+            };
+            assert!(!note(changed, STEP, STEP), "{row}: it may change again");
+            assert!(!note(changed, STEP * 2, STEP), "{row}: a step has to pass since it was seen");
+            assert!(note(changed, STEP * 3, STEP), "{row}");
+            assert!(!note(changed + 1, STEP * 9, STEP), "{row}: another");
+        }
     }
 }

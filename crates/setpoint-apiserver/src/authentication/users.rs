@@ -55,7 +55,7 @@ impl Users {
         self.refresh();
         let directory = self.directory.borrow().clone();
         let (identity, ends) = directory.token(&digest)?;
-        let standing = Standing { credential: Some(Credential::TokenSha256(digest)), expires: None };
+        let standing = Standing { credential: Some(Credential::TokenSha256(digest)), expires: None, token: None };
         (Timestamp::now() < ends).then(|| Caller::new(identity.clone(), standing))
     }
 
@@ -65,12 +65,13 @@ impl Users {
         let standing = Standing {
             credential: Some(Credential::CertificateSerial(certificate.serial.clone())),
             expires: Some(certificate.not_after),
+            token: None,
         };
         let ends = standing.ends(&self.directory.borrow());
         (Timestamp::now() < ends).then(|| Caller::new(certificate.identity.clone(), standing))
     }
 
-    /// Resolves when a caller's standing has ended, as far as it ever does.
+    /// Resolves when what a caller is let in for has expired or is revoked, if it ever is.
     pub fn lapse(&self, standing: Standing) -> impl Future<Output = ()> + Send + use<> {
         let mut directory = self.directory.subscribe();
         async move {

@@ -6,19 +6,21 @@
 //! [`aggregated_rules`] writes down for people what ClusterRoles take together, which the policy knows without.
 
 pub mod aggregated_rules;
+mod changes;
 pub mod default_roles;
 
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use setpoint_store::{At, Error, Range};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::authorization::{Change, Kind, Policy};
 use crate::failure::Result;
 use crate::kinds::rbac::GROUP;
 use crate::object::Stored;
 use crate::server::Shared;
+use changes::Changes;
 
 /// How long to wait after the store could not be read.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,8 +31,8 @@ pub struct LivePolicy {
     policy: RwLock<Policy>,
     /// Held while an object is read and taken in, so that what was read first is not taken in last.
     turn: tokio::sync::Mutex<()>,
-    /// Counts the changes.
-    changes: watch::Sender<u64>,
+    /// Tells when rights may have changed, once that is in force.
+    pub changes: Changes,
     /// A ClusterRole changed, and so may have what others take in.
     cluster_roles: Notify,
 }
@@ -39,11 +41,6 @@ impl LivePolicy {
     /// What counts now. Not to be held for long: who changes the policy waits for it.
     pub fn read(&self) -> RwLockReadGuard<'_, Policy> {
         self.policy.read()
-    }
-
-    /// Tells when rights may have changed.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 
     /// Takes in all that is stored.
@@ -81,7 +78,7 @@ impl LivePolicy {
             }
             None => self.policy.write().apply(&Change::Removed { kind, namespace, name }),
         }
-        self.changes.send_modify(|count| *count += 1);
+        self.changes.tell(namespace);
         if kind == Kind::ClusterRole {
             self.cluster_roles.notify_one();
         }

@@ -1,10 +1,10 @@
-//! Why an answer that lasts may go on: its caller is still allowed what was asked for.
+//! Why an answer that lasts may go on: its caller is still allowed what was asked for, and to be who they act as.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::authentication::Caller;
+use crate::authentication::{Caller, impersonation};
 use crate::authorization::Access;
 use crate::failure::Result;
 use crate::query::Query;
@@ -13,8 +13,8 @@ use crate::server::{Call, Shared};
 
 /// The leave that somebody has, as long as rights do not change.
 pub(super) struct Leave {
-    /// Tells when rights change.
-    changes: watch::Receiver<u64>,
+    /// Tells when rights that count here may have changed.
+    changes: watch::Receiver<()>,
     server: Arc<Shared>,
     caller: Caller,
     path: ResourcePath,
@@ -25,7 +25,11 @@ impl Leave {
     /// For the watch that a call asks for.
     pub(super) fn ask(server: Arc<Shared>, call: &Call) -> Result<Leave> {
         let (caller, path, query) = (call.caller.clone(), call.path.clone(), call.query.clone());
-        let leave = Leave { changes: server.policy.changes(), server, caller, path, query };
+        let access = Access::by_path(Verb::Watch.name(), &path, &query);
+        let needed = caller.impersonator.iter().flat_map(|impersonator| impersonation::needed(&impersonator.wanted));
+        let namespaces = needed.chain([access]).map(|access| access.namespace());
+        let changes = server.policy.changes.of(namespaces);
+        let leave = Leave { changes, server, caller, path, query };
         // The request was allowed, but what changed between then and now is not heard of.
         leave.check()?;
         Ok(leave)
@@ -34,7 +38,11 @@ impl Leave {
     /// Whether its caller may still have what was asked for.
     fn check(&self) -> Result<()> {
         let access = Access::by_path(Verb::Watch.name(), &self.path, &self.query);
-        access.check(&self.server.policy.read(), &self.caller.identity).map(drop)
+        let policy = self.server.policy.read();
+        if let Some(impersonator) = &self.caller.impersonator {
+            impersonator.check(&policy)?;
+        }
+        access.check(&policy, &self.caller.identity).map(drop)
     }
 
     /// Whether it has to be asked for again.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, Interval, Sleep};
 use super::leave::Leave;
 use super::list::SCAN;
 use super::past;
+use crate::authentication;
 use crate::failure::{Failure, Result};
 use crate::fairness::{self, Holding, Pace};
 use crate::filter::Filter;
@@ -77,7 +78,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
             interval
         }),
         stopping: server.stopping(),
-        lapse: Box::pin(server.users.lapse(call.caller.standing)),
+        lapse: Box::pin(authentication::lapse(server, call.caller.standing)),
         columns_sent: false,
         over: false,
         pace,

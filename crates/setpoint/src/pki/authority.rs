@@ -60,7 +60,7 @@ impl Authority {
 
     /// Loads the authority that the folder has.
     pub(crate) fn load(data: &DataDir) -> Result<Option<Authority>> {
-        match (data.read(CA_CERTIFICATE)?, data.read(CA_KEY)?) {
+        match (data.read(CA_CERTIFICATE)?, data.read_secret(CA_KEY)?) {
             (Some(certificate_pem), Some(key_pem)) => Authority::parse(certificate_pem, &key_pem).map(Some),
             (Some(_), None) => bail!(
                 "the data folder has {CA_CERTIFICATE} but not its key {CA_KEY}; restore the key, or remove {CA_CERTIFICATE} \
@@ -75,6 +75,12 @@ impl Authority {
         let damaged = || format!("{CA_CERTIFICATE} in the data folder is damaged");
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes()).with_context(damaged)?;
         let ends = not_after(&certificate).with_context(damaged)?;
+        if !is_pair(&certificate, &key)? {
+            bail!(
+                "{CA_KEY} in the data folder is not the key of {CA_CERTIFICATE}; restore both from the same backup, or \
+                 remove both to make a new authority, which every client then has to be given"
+            );
+        }
         Ok(Authority { certificate_pem, certificate, ends, issuer: Issuer::new(parameters()?, key) })
     }
 
@@ -170,6 +176,17 @@ fn make(data: &DataDir, now: Timestamp) -> Result<Authority> {
     Authority::parse(certificate_pem, &key_pem)
 }
 
+/// Whether a certificate is of this key.
+fn is_pair(certificate: &CertificateDer<'static>, key: &KeyPair) -> Result<bool> {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+    let provider = rustls::crypto::ring::default_provider();
+    match CertifiedKey::from_der(vec![certificate.clone()], key, &provider) {
+        Ok(_) => Ok(true),
+        Err(rustls::Error::InconsistentKeys(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What the authority's certificate says, but for its term. Those it signs name it by this, so it must not change.
 fn parameters() -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::<String>::new())?;
@@ -218,7 +235,8 @@ mod tests {
         assert_eq!(issued.not_after, time("2026-01-02T00:00:00Z"));
         let der = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).expect("PEM");
         let read = ClientCertificate::read(&der).expect("it names somebody");
-        assert_eq!((read.identity.user.as_str(), read.identity.groups.as_slice()), ("jane", groups.as_slice()));
+        assert_eq!(read.identity.user, "jane");
+        assert_eq!(read.identity.groups, ["dev", "ops", "system:authenticated"]);
         assert_eq!((read.serial, read.not_after), (issued.serial, issued.not_after));
     }
 
@@ -243,6 +261,22 @@ mod tests {
         // The key is written first; the certificate is what the crash prevented.
         std::fs::remove_file(folder.path().join("data").join(CA_CERTIFICATE)).expect("it is there");
         assert_ne!(open(&folder, now).certificate_pem, first.certificate_pem);
+    }
+
+    #[test]
+    fn a_mix_of_two_authorities_is_refused() {
+        let now = time("2026-01-01T00:00:00Z");
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
+        let [one, other] = [0, 1].map(|index| {
+            let data = DataDir::open(folders[index].path()).expect("nobody uses it");
+            Authority::open(&data, now).expect("it is made");
+            data
+        });
+        let key = other.read_secret(CA_KEY).expect("readable").expect("it was made");
+        one.write(CA_KEY, &key).expect("the folder is writable");
+        let error = Authority::open(&one, now).expect_err("clients would be given what nobody trusts").to_string();
+        assert!(error.contains("ca.key") && error.contains("ca.crt; restore both from the same backup"), "{error}");
+        Authority::open(&other, now).expect("that one is whole");
     }
 
     #[test]

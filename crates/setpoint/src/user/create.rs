@@ -7,17 +7,18 @@ use clap::Args;
 use http::Uri;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use setpoint_apiserver::authentication::{Credential, TokenDigest, User, group_fault, name_fault};
+use setpoint_apiserver::authorization::MASTERS;
 
+use super::Folder;
 use super::register::Register;
-use super::{Folder, print, remark};
 use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, ClientIdentity};
+use crate::terminal::{print, remark};
 use crate::token;
 use crate::up::KUBECONFIG;
 
 /// A name that every certificate of the server has.
 const SERVER_NAME: &str = "localhost";
-const MASTERS: &str = "system:masters";
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {

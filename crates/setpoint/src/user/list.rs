@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_apiserver::authentication::{Credential, User};
 
+use super::Folder;
 use super::register::Register;
-use super::{Folder, print, remark};
+use crate::table::GAP;
+use crate::terminal::{aligned, inert, print, remark};
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -75,21 +77,15 @@ fn json(user: &User, now: Timestamp) -> Value {
 
 fn table(users: &[User], now: Timestamp) -> String {
     let time = |time: Timestamp| time.strftime("%FT%TZ").to_string();
-    let head = ["NAME", "GROUPS", "CREDENTIAL", "CREATED", "EXPIRES", "STATUS"].map(str::to_owned);
+    let head = ["NAME", "GROUPS", "CREDENTIAL", "CREATED", "EXPIRES", "STATUS"].map(str::to_owned).into();
     let row = |user: &User| {
         let groups = if user.groups.is_empty() { "<none>".to_owned() } else { user.groups.join(",") };
         let expires = user.expires.map_or_else(|| "<never>".to_owned(), time);
-        let credential = kind(user).to_owned();
-        [user.name.clone(), groups, credential, time(user.created), expires, status(user, now).to_owned()]
+        let (credential, status) = (kind(user).to_owned(), status(user, now).to_owned());
+        vec![inert(&user.name), inert(&groups), credential, time(user.created), expires, status]
     };
-    let rows: Vec<[String; 6]> = std::iter::once(head).chain(users.iter().map(row)).collect();
-    let widths: Vec<usize> =
-        (0..6).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let line = |row: &[String; 6]| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        format!("{}\n", cells.join("   ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(users.iter().map(row)).collect();
+    aligned(&rows, GAP).iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -7,15 +7,14 @@ mod list;
 mod register;
 mod revoke;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::data_dir::DataDir;
 
-pub(crate) use register::USERS;
+pub(crate) use register::{USERS, make_roster};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
@@ -48,15 +47,4 @@ impl Folder {
     fn path(&self) -> Result<PathBuf> {
         self.data_dir.clone().map_or_else(DataDir::default_path, Ok)
     }
-}
-
-/// Writes what a command is asked for.
-fn print(text: &str) -> Result<()> {
-    io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")
-}
-
-/// Says something beside what a command is asked for.
-#[expect(clippy::print_stderr, reason = "remarks must not end up in what is printed for programs")]
-fn remark(text: &str) {
-    eprintln!("{text}");
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
-use setpoint_apiserver::authentication::{Credential, Roster, User};
+use setpoint_apiserver::authentication::{Credential, FileError, Roster, User, read_roster};
 
 use crate::data_dir::DataDir;
+use crate::issuer;
 
 /// The file that the server reads.
 pub(crate) const USERS: &str = "users.json";
@@ -25,11 +26,9 @@ pub(super) struct Register {
 impl Register {
     pub(super) fn open(folder: &Path) -> Result<Register> {
         let data = DataDir::open_beside_server(folder, LOCK)?;
-        let roster = match data.read(USERS)? {
-            None => Roster::default(),
-            Some(text) => Roster::parse(text.as_bytes()).with_context(|| {
-                format!("{} is damaged; restore it, or correct it by docs/users.md", data.file(USERS).display())
-            })?,
+        let roster = match read_roster(&data.file(USERS)) {
+            Err(FileError::Gone { .. }) if is_new(&data) => Roster::default(),
+            roster => roster?,
         };
         Ok(Register { data, roster })
     }
@@ -39,6 +38,21 @@ impl Register {
         self.roster.users.retain(|user| !is_forgettable(user, now));
         self.data.write(USERS, &self.roster.text())
     }
+}
+
+/// Makes the roster of a folder that never had one.
+pub(crate) fn make_roster(folder: &Path) -> Result<()> {
+    if folder.join(USERS).exists() {
+        return Ok(());
+    }
+    let mut register = Register::open(folder)?;
+    register.save(Timestamp::now())
+}
+
+/// Whether no server that has users was ever started on a folder: each makes the roster, and then the issuer's keys. So a
+/// roster that is missing beside them is lost, and to begin anew would let in whoever was revoked.
+fn is_new(data: &DataDir) -> bool {
+    !data.file(issuer::KEYS).exists()
 }
 
 /// A certificate that is revoked has to stay until it has expired, by any clock; a revoked token is as good as none.
@@ -55,6 +69,26 @@ mod tests {
     use setpoint_apiserver::authentication::{Serial, TokenDigest};
 
     use super::*;
+
+    #[test]
+    fn a_roster_is_made_once_and_is_missed_when_it_is_gone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = DataDir::open(folder.path()).expect("nobody uses it");
+        // What a server had that knew no users.
+        data.write("ca.crt", "").expect("the folder is writable");
+        make_roster(folder.path()).expect("it is made");
+        assert!(data.file(USERS).exists());
+        std::fs::remove_file(data.file(USERS)).expect("it is there");
+        make_roster(folder.path()).expect("the first start did not get further");
+        issuer::open(&data).expect("a key is made");
+        make_roster(folder.path()).expect("it is there");
+        std::fs::remove_file(data.file(USERS)).expect("it is there");
+        let errors = [make_roster(folder.path()).err(), Register::open(folder.path()).err()];
+        for error in errors.map(|error| error.expect("who was revoked would come back").to_string()) {
+            assert!(error.contains("users.json is gone, and with it"), "{error}");
+        }
+        assert!(!data.file(USERS).exists(), "nothing hides the loss");
+    }
 
     #[test]
     fn only_what_can_do_no_harm_is_forgotten() {

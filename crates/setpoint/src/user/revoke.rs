@@ -6,8 +6,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 
+use super::Folder;
 use super::register::Register;
-use super::{Folder, remark};
+use crate::terminal::remark;
 
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {

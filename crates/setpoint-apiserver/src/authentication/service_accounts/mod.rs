@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub use claims::{Claims, Holder, Reference};
 pub use key::Rejected;
 pub use request::{Bond, default as default_request, validate as validate_request};
-pub use state::check_state;
+pub use state::{check_state, until_invalid};
 pub use token::LIMIT_BYTES;
 
 use super::Identity;

@@ -1,5 +1,7 @@
 //! Whether the objects that a token was made for are still there.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use setpoint_store::At;
@@ -12,6 +14,9 @@ use crate::server::Shared;
 
 /// How long what is being deleted still counts after its time. A Pod may use its token until it is gone.
 const GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+/// How often it is looked whether a token still holds, for who does not ask again: open watches.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What is to be known of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -56,6 +61,14 @@ pub async fn check_state(server: &Shared, claims: &Claims, now: Timestamp) -> Re
         }
     }
     Ok(Ok(()))
+}
+
+/// Resolves when a token no longer holds because of what became of those objects. While the store cannot be read, nothing
+/// is known against it.
+pub async fn until_invalid(server: &Shared, claims: &Claims) {
+    while !matches!(check_state(server, claims, Timestamp::now()).await, Ok(Err(_))) {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 async fn find(server: &Shared, plural: &str, namespace: Option<&str>, reference: &Reference) -> Result<Option<Found>> {

@@ -124,6 +124,26 @@ async fn a_token_is_asked_about() {
 }
 
 #[tokio::test]
+async fn a_watch_ends_with_what_its_token_stands_on() {
+    let api = Api::new().await;
+    let everything = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    api.allow("system:serviceaccount:default:web", everything).await;
+    let secret = json!({"metadata": {"name": "key"}});
+    for (row, deleted) in [("the account", format!("{ACCOUNTS}/web")), ("its object", format!("{SECRETS}/key"))] {
+        api.make_account("web").await;
+        api.post(SECRETS, secret.clone()).await.expect(201);
+        let bound = json!({"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "key"}});
+        let token = api.token_of("web", bound).await;
+        let watch = api.get(format!("{CONFIG_MAPS}?watch=1")).token(&token).watch().await;
+        api.delete(deleted).await.expect(200);
+        assert!(watch.rest().await.is_empty(), "{row}");
+        for path in [ACCOUNTS, SECRETS] {
+            api.delete(path).await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_token_that_is_not_read_is_not_repeated() {
     let api = Api::new().await;
     let answer = api.send(http::Method::POST, TOKEN_REVIEWS).body("application/json", r#"{"s3cret"#).await.expect(400);

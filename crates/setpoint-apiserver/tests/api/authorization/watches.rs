@@ -52,6 +52,36 @@ async fn a_watch_goes_on_while_another_role_gives_the_right() {
 }
 
 #[tokio::test]
+async fn a_watch_as_another_ends_with_the_right_to_be_them() {
+    let api = Api::new().await;
+    let helper = api.as_user("helper", []);
+    api.post(NAMESPACES, json!({"metadata": {"name": "shop"}})).await.expect(201);
+    let account = "system:serviceaccount:shop:web";
+    for user in ["alice", account] {
+        give(&api, user, "ClusterRole/view").await;
+    }
+    let [shop_roles, shop_bindings] = [ROLES, ROLE_BINDINGS].map(|path| path.replace("/default/", "/shop/"));
+    let rows = [
+        ("a user", "alice", "users", "ClusterRole", CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS),
+        ("another namespace's", account, "serviceaccounts", "Role", &shop_roles, &shop_bindings),
+    ];
+    for (row, user, resource, kind, roles, bindings) in rows {
+        let mut being = role("being", json!([rule(&["impersonate"], &[resource])]));
+        being["kind"] = kind.into();
+        api.post(roles, being).await.expect(201);
+        let bound = binding(&format!("{kind}Binding"), "helper", &format!("{kind}/being"), "helper");
+        api.post(bindings, bound).await.expect(201);
+        let watch = helper.get(format!("{CONFIG_MAPS}?watch=1")).acting_as(user, &[]).watch().await;
+        api.delete(format!("{bindings}/helper")).await.expect(200);
+        let events = watch.rest().await;
+        assert_eq!(events.len(), 1, "{row}: {events:?}");
+        let message = events[0]["object"]["message"].as_str().unwrap_or_default();
+        let refusal = format!("User \"helper\" cannot impersonate resource \"{resource}\"");
+        assert!(message.contains(&refusal), "{row}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn a_watch_of_what_may_not_be_watched_does_not_begin() {
     let api = Api::new().await;
     api.post(ROLES, role("lister", json!([rule(&["get", "list"], &["configmaps"])]))).await.expect(201);

@@ -108,5 +108,23 @@ async fn a_server_does_not_start_with_a_damaged_file() -> Result<()> {
         let error = String::from_utf8(server.command().output()?.stderr)?;
         ensure!(error.contains("users.json") && error.contains(advice), "{row}: {error}");
     }
+    fs::remove_file(&path)?;
+    let error = String::from_utf8(server.command().output()?.stderr)?;
+    ensure!(error.contains("users.json is gone, and with it"), "who was revoked would come back: {error}");
+    refusal(user(&server, &["create", "joe"])?).context("the loss must not be hidden")?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_does_not_start_with_a_secret_that_others_may_read() -> Result<()> {
+    let mut server = Server::start(SETPOINT).await?;
+    server.kill9()?;
+    for name in ["admin.token", "ca.key", "service-accounts.key"] {
+        let path = server.data_dir().join(name);
+        fs::set_permissions(&path, Permissions::from_mode(0o640))?;
+        let error = String::from_utf8(server.command().output()?.stderr)?;
+        ensure!(error.contains(&format!("run `chmod 600 {}`", path.display())), "{name}: {error}");
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    }
     Ok(())
 }
