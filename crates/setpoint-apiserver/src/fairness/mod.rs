@@ -234,6 +234,11 @@ impl Pace {
         let seat = self.fairness.wait(&self.user, Work::Read, usize::MAX).await;
         Turn(seat)
     }
+
+    /// Waits for the turn to do much work in pieces.
+    pub async fn place(&self) -> Place {
+        Place { turn: Some(self.turn().await), pace: self.clone() }
+    }
 }
 
 /// A seat for much work, which is passed on between two pieces of it.
