@@ -142,8 +142,8 @@ impl Fairness {
     async fn wait(&self, user: &str, work: Work, limit: usize) -> Option<Seat> {
         let (_waiting, given) = {
             let mut lane = self.0.lanes[work as usize].lock();
-            if lane.sit() {
-                return Some(Seat::new(&self.0, work));
+            if let Some(user) = lane.sit(user) {
+                return Some(Seat::new(&self.0, work, user));
             }
             let (give, given) = oneshot::channel();
             let ticket = lane.wait(user, give, limit)?;
@@ -174,11 +174,12 @@ pub struct Seat {
     /// `None` once it was left.
     shared: Option<Arc<Shared>>,
     work: Work,
+    user: Arc<str>,
 }
 
 impl Seat {
-    fn new(shared: &Arc<Shared>, work: Work) -> Seat {
-        Seat { shared: Some(shared.clone()), work }
+    fn new(shared: &Arc<Shared>, work: Work, user: Arc<str>) -> Seat {
+        Seat { shared: Some(shared.clone()), work, user }
     }
 
     /// Keeps the seat until the task at hand is suspended, so that what it does on its way there, such as encrypting and
@@ -195,9 +196,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let Some(shared) = self.shared.take() else { return };
         loop {
-            let next = shared.lanes[self.work as usize].lock().leave();
-            let Some(next) = next else { return };
-            match next.send(Seat::new(&shared, self.work)) {
+            let next = shared.lanes[self.work as usize].lock().leave(&self.user);
+            let Some((user, next)) = next else { return };
+            self.user = user.clone();
+            match next.send(Seat::new(&shared, self.work, user)) {
                 Ok(()) => return,
                 // They went away while it was handed over; and a loop, unlike a drop within a drop, has no depth.
                 Err(mut seat) => seat.shared = None,
