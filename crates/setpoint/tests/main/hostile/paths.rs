@@ -80,7 +80,7 @@ async fn no_trick_gets_anybody_anywhere() -> Result<()> {
     for (row, path, head, leads) in tricks.chain(heads) {
         let known =
             format!("GET {path} HTTP/1.1\r\n{head}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n{END}");
-        let answer = send_raw(&kubeconfig, known.as_bytes()).await?;
+        let answer = send_raw(&kubeconfig, known.as_bytes()).await.with_context(|| row.to_owned())?;
         let code = status(&answer);
         ensure!((400..500).contains(&code) || (leads && code == 200), "{row}: {answer}");
         ensure!(
@@ -89,7 +89,7 @@ async fn no_trick_gets_anybody_anywhere() -> Result<()> {
         );
 
         let stranger = format!("GET {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\n\r\n{END}");
-        let answer = send_raw(&kubeconfig, stranger.as_bytes()).await?;
+        let answer = send_raw(&kubeconfig, stranger.as_bytes()).await.with_context(|| format!("{row}, by a stranger"))?;
         let told_of_health = path.starts_with("/readyz") && status(&answer) == 200;
         ensure!(told_of_health || (400..500).contains(&status(&answer)), "{row}, by a stranger: {answer}");
         ensure!(!answer.contains(PLANTED), "{row} lets a stranger in: {answer}");
