@@ -72,6 +72,7 @@ async fn few_heads_may_be_long_at_once() -> Result<()> {
                 break;
             }
         }
+        let _ = stream.flush().await;
         anyhow::Ok(stream)
     };
     let mut heads = Vec::new();
@@ -104,6 +105,7 @@ async fn health_waits_for_nobody() -> Result<()> {
     for (row, head) in [("a length", "Content-Length: 100"), ("chunks", "Transfer-Encoding: chunked")] {
         let mut stream = connect_tls(&kubeconfig).await?;
         stream.write_all(format!("GET /healthz HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n").as_bytes()).await?;
+        stream.flush().await?;
         let mut answer = Vec::new();
         // The end of the connection, which may be abrupt.
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.with_context(|| row.to_owned())?;
@@ -127,6 +129,7 @@ async fn bodies_that_trickle_take_nothing_from_others() -> Result<()> {
                  Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{{"
             );
             stream.write_all(head.as_bytes()).await?;
+            stream.flush().await?;
             anyhow::Ok(stream)
         }
     };
