@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
+use crate::head::Head;
 use crate::response::Body;
 
 /// What is going on on a connection.
@@ -20,17 +21,28 @@ struct State {
     answers: usize,
     /// When the last answer ended.
     since: Instant,
+    /// What has come of the next request, while no answer is under way.
+    head: Head,
 }
 
 impl Usage {
     pub(crate) fn new() -> Usage {
-        Usage(Arc::new(Mutex::new(State { answers: 0, since: Instant::now() })))
+        Usage(Arc::new(Mutex::new(State { answers: 0, since: Instant::now(), head: Head::default() })))
     }
 
     /// Counts a request as under way until what this returns, or the body it is put into, is dropped.
     pub(crate) fn begin(&self) -> Answering {
-        self.0.lock().answers += 1;
+        let mut state = self.0.lock();
+        state.answers += 1;
+        state.head = Head::default();
+        drop(state);
         Answering(self.clone())
+    }
+
+    /// Does something with the head that is being read; what comes while answers are under way is not looked at.
+    pub(crate) fn head<T>(&self, with: impl FnOnce(&mut Head) -> T) -> Option<T> {
+        let mut state = self.0.lock();
+        (state.answers == 0).then(|| with(&mut state.head))
     }
 
     /// How long nothing has been under way.

@@ -23,6 +23,7 @@ pub mod fairness;
 pub mod filter;
 pub mod garbage;
 pub mod go_regex;
+mod head;
 pub mod health;
 mod idle;
 pub mod ip;

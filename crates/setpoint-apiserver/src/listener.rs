@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::authentication::ClientCertificate;
+use crate::head::LongHeads;
 use crate::idle::Usage;
 use crate::server::{Server, Source};
 
@@ -28,7 +29,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(90);
 /// The same when connections are scarce.
 const IDLE_WHEN_SCARCE: Duration = Duration::from_secs(10);
-/// The largest head of a request. Its address alone may have 64 KiB: a selector may name thousands of objects.
+/// The largest head of a request. Its address alone may have 64 KiB: a selector may name thousands of objects. How many
+/// may be long at once is bounded too ([`LongHeads`]).
 const HEAD: u32 = 128 * 1024;
 /// Connections open at once; more wait in the kernel's queue.
 pub const CONNECTIONS: usize = 20_000;
@@ -51,6 +53,7 @@ pub async fn serve(
     let acceptor = TlsAcceptor::from(tls);
     let graceful = GracefulShutdown::new();
     let slots = Slots { free: Arc::new(Semaphore::new(connections)), scarce: connections / 4 };
+    let long_heads = LongHeads::new();
     let mut stop = std::pin::pin!(stop);
     loop {
         let accept = async {
@@ -70,11 +73,12 @@ pub async fn serve(
             () = &mut stop => break,
         };
         let (server, acceptor, watcher, slots) = (server.clone(), acceptor.clone(), graceful.watcher(), slots.clone());
+        let long_heads = long_heads.clone();
         tokio::spawn(async move {
             let Some(stream) = greet(acceptor, stream).await else { return };
             let usage = Usage::new();
             tokio::select! {
-                () = converse(server, stream, source, usage.clone(), watcher) => {}
+                () = converse(server, stream, source, usage.clone(), long_heads, watcher) => {}
                 () = usage.idle(|| slots.idle(), IDLE_WHEN_SCARCE) => {}
             }
             drop::<OwnedSemaphorePermit>(slot);
@@ -112,7 +116,14 @@ async fn greet(acceptor: TlsAcceptor, stream: TcpStream) -> Option<TlsStream<Tcp
 }
 
 /// Answers the requests of a connection until it ends.
-async fn converse(server: Server, stream: TlsStream<TcpStream>, source: IpAddr, usage: Usage, watcher: Watcher) {
+async fn converse(
+    server: Server,
+    stream: TlsStream<TcpStream>,
+    source: IpAddr,
+    usage: Usage,
+    long_heads: LongHeads,
+    watcher: Watcher,
+) {
     let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     // TLS has verified it; whether it is revoked, or has expired meanwhile, is asked at each request.
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
@@ -125,7 +136,7 @@ async fn converse(server: Server, stream: TlsStream<TcpStream>, source: IpAddr, 
         }
         async move { Ok::<_, Infallible>(server.handle(request).await.map(|body| answering.with(body))) }
     });
-    let stream = TokioIo::new(stream);
+    let stream = TokioIo::new(long_heads.bound(stream, usage.clone()));
     let ended = match speaks_http2 {
         true => watcher.watch(http2().serve_connection(stream, service)).await,
         false => watcher.watch(http1().serve_connection(stream, service)).await,

@@ -128,6 +128,7 @@ struct GuardMetrics {
     lanes: [(&'static str, Standing); 2],
     refused: u64,
     audit_lost: u64,
+    audit_left_out: u64,
 }
 
 impl GuardMetrics {
@@ -137,6 +138,7 @@ impl GuardMetrics {
             lanes: [lane("pieces", Work::Piece), lane("writes", Work::Write)],
             refused: server.fairness.refusals(),
             audit_lost: server.audit.as_ref().map_or(0, audit::Log::lost),
+            audit_left_out: server.audit.as_ref().map_or(0, audit::Log::left_out),
         }
     }
 }
@@ -162,6 +164,7 @@ impl Collector for GuardMetrics {
         for (name, help, value) in [
             ("setpoint_requests_refused", "Requests refused as too many", self.refused),
             ("setpoint_audit_lost", "Audit events that could not be written", self.audit_lost),
+            ("setpoint_audit_left_out", "Audit events about strangers beyond what is kept", self.audit_left_out),
         ] {
             ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }

@@ -40,7 +40,7 @@ use crate::{audit, built_in, discovery, expiry, fairness, garbage, health, negot
 /// The largest body a request may have.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// The largest body that is read, to be ignored, by what takes none; health is answered without authentication.
+/// The largest body that is read, to be ignored, by what takes none.
 const PLAIN_BODY_LIMIT: usize = 4 * 1024;
 
 /// How long a request other than a watch may take.
@@ -226,7 +226,8 @@ impl Server {
         let query = Query::parse(parts.uri.query());
         // Whether all is well is told to everybody, and whatever else is going on.
         if let Ok(Target::Health { .. }) = target {
-            about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
+            // A body is nobody's business here, and a stranger may never send what it announced.
+            about.body_read = body.is_end_stream();
             return self.0.answer_plain(target?, parts, &query).await;
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
@@ -237,8 +238,13 @@ impl Server {
         let decided = access.check(&self.0.policy.read(), &caller.identity).map(|decision| about.is_allowed(&decision));
         if let Err(refusal) = decided {
             about.is_forbidden();
+            let refused = Err(refusal);
+            // Whether or not its body ever comes.
+            if let Some(line) = about.record.take().and_then(|record| self.0.audit_line(&record, &refused)) {
+                self.0.audit(&line).await;
+            }
             about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
-            return Err(refusal);
+            return refused;
         }
         let (fairness, user) = (&self.0.fairness, caller.real().user.clone());
         // Before anything is refused, so that the next request on the connection begins where this one ends.
@@ -402,7 +408,8 @@ impl Shared {
         let code = answer.as_ref().map_or_else(|failure| failure.code, |response| response.status());
         let made = answer.as_ref().ok().and_then(|response| response.extensions().get());
         let outcome = audit::Outcome { code, failure: answer.as_ref().err(), made, completed: Timestamp::now() };
-        (self.audit.is_some() && record.is_kept(code)).then(|| record.line(outcome))
+        let log = self.audit.as_ref().filter(|_| record.is_kept(code))?;
+        Some(record.line(outcome)).filter(|line| record.caller.is_some() || log.admits_stranger(line))
     }
 
     async fn audit(&self, line: &[u8]) {

@@ -123,13 +123,14 @@ impl Up {
         tokio::spawn(serving.keep_valid());
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
-        tokio::time::timeout(DRAIN, store.close())
-            .await
-            .context("the store did not close in time; what was acknowledged is safe")?
-            .context("the store did not close cleanly")?;
+        let closed = tokio::time::timeout(DRAIN, store.close()).await;
+        // Whatever became of the store.
         if let Some(audit) = audit {
             audit.close().await;
         }
+        closed
+            .context("the store did not close in time; what was acknowledged is safe")?
+            .context("the store did not close cleanly")?;
         tracing::info!("stopped");
         Ok(())
     }

@@ -23,6 +23,8 @@ pub struct File {
     /// `None` after a rotation that could not make the next file.
     file: Option<fs::File>,
     bytes: u64,
+    /// Whether the end of the last line is still to come.
+    within_line: bool,
 }
 
 impl File {
@@ -32,7 +34,7 @@ impl File {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let mut file = File { path, rotation, file: None, bytes: 0 };
+        let mut file = File { path, rotation, file: None, bytes: 0, within_line: false };
         file.reopen()?;
         file.end_line()?;
         Ok(file)
@@ -63,7 +65,11 @@ impl File {
         }
         let (stem, extension) = name(&self.path);
         let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f");
-        fs::rename(&self.path, self.path.with_file_name(format!("{stem}-{time}{extension}")))?;
+        match fs::rename(&self.path, self.path.with_file_name(format!("{stem}-{time}{extension}"))) {
+            // Moved already: by an attempt that could not make the next file, or by somebody else.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.reopen()?;
         let old = self.rotated()?;
         // Names sort by their times.
@@ -102,14 +108,15 @@ fn name(path: &Path) -> (String, String) {
 }
 
 impl Write for File {
-    /// Writes as many whole lines as the file has room for, and at least one: a longer line has a file to itself.
+    /// Writes as many whole lines as the file has room for, and at least one: a longer line has a file to itself. The rest
+    /// of a line that the system took in part stays with its beginning.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let room = usize::try_from(self.rotation.bytes.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
         let fitting = match lines.len() <= room {
             true => lines.len(),
             false => lines[..room].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1),
         };
-        if fitting == 0 && self.bytes > 0 {
+        if fitting == 0 && self.bytes > 0 && !self.within_line {
             self.rotate()?;
             return self.write(lines);
         }
@@ -121,6 +128,7 @@ impl Write for File {
         };
         let written = file.write(&lines[..count])?;
         self.bytes += written as u64;
+        self.within_line = lines[..written].last().map_or(self.within_line, |last| *last != b'\n');
         Ok(written)
     }
 
@@ -166,6 +174,28 @@ mod tests {
         assert_eq!(all(&file), ["one\nhalf a li\ntwo\n"]);
         file.write_all(b"three\n").expect("room");
         assert_eq!(all(&file), ["one\nhalf a li\ntwo\n", "three\n"], "what was there counts");
+    }
+
+    #[test]
+    fn a_line_that_was_taken_in_part_stays_in_one_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut file = File::open(folder.path().join("audit.log"), Rotation { bytes: 8, files: 3 }).expect("a file");
+        assert_eq!(file.write(b"one\nhal").expect("room"), 7);
+        file.write_all(b"f a line\ntwo\n").expect("room");
+        assert_eq!(all(&file), ["one\nhalf a line\n", "two\n"]);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_begins_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.log");
+        let mut file = File::open(&path, Rotation { bytes: 8, files: 2 }).expect("a file");
+        file.write_all(b"one\ntwo\n").expect("room");
+        // As after a rotation that could not make the next file.
+        fs::rename(&path, folder.path().join("audit-moved.log")).expect("it is there");
+        file.file = None;
+        file.write_all(b"three\n").expect("a rotation that was begun can be ended");
+        assert_eq!(all(&file), ["three\n"]);
     }
 
     #[test]

@@ -4,16 +4,18 @@
 //! some milliseconds, so it wakes seldom and writes much; a process that is killed may lose these last lines.
 //!
 //! When writing fails, the server goes on: an administrator who is locked out by a full disk cannot empty it. What cannot
-//! be written is kept and tried again; only when the buffer is full are lines dropped, and they are counted. The log, the
-//! metrics and `/readyz?verbose` tell.
+//! be written is kept and tried again; only when the buffer is full are lines dropped, and they are counted. The same when
+//! writing neither fails nor ends, on a hung mount or into a pipe that nobody reads, once a request has waited some seconds
+//! for room. The log, the metrics and `/readyz?verbose` tell.
 
 use std::io::Write;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
+
+use super::strangers::Budget;
 
 /// How many bytes may wait to be written.
 const FULL: usize = 4 << 20;
@@ -21,6 +23,8 @@ const FULL: usize = 4 << 20;
 const GATHER: Duration = Duration::from_millis(5);
 /// How long to wait after a failure before trying again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a request waits for room, and the end of the program for the last lines.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An audit log. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -33,69 +37,96 @@ struct Shared {
     work: Condvar,
     /// There is room again, or everything is written.
     progress: Notify,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    patience: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     pending: Vec<u8>,
     /// What is being written, and not in `pending` any more.
     writing: bool,
     failing: bool,
     lost: u64,
+    strangers: Budget,
+    /// Lines of strangers that were not written down.
+    left_out: u64,
     stopping: bool,
+    /// The thread has nothing more to do.
+    ended: bool,
+}
+
+impl State {
+    fn new(now: Instant) -> State {
+        State {
+            pending: Vec::new(),
+            writing: false,
+            failing: false,
+            lost: 0,
+            strangers: Budget::new(now),
+            left_out: 0,
+            stopping: false,
+            ended: false,
+        }
+    }
 }
 
 impl Log {
     /// Starts a log that is written here.
     pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Log> {
+        Log::with_patience(writer, PATIENCE)
+    }
+
+    fn with_patience(writer: impl Write + Send + 'static, patience: Duration) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
-            state: Mutex::default(),
+            state: Mutex::new(State::new(Instant::now())),
             work: Condvar::new(),
             progress: Notify::new(),
-            writer: Mutex::new(None),
+            patience,
         });
-        let thread = std::thread::Builder::new().name("audit".into()).spawn({
+        std::thread::Builder::new().name("audit".into()).spawn({
             let shared = shared.clone();
             move || shared.run(writer)
         })?;
-        *shared.writer.lock() = Some(thread);
         Ok(Log(shared))
     }
 
-    /// Puts a line into the log: at once, or as soon as there is room.
+    /// Puts a line into the log: at once, or as soon as there is room. When there is none for long, it is lost, and the
+    /// next ones do not wait until something is written again.
     pub async fn put(&self, line: &[u8]) {
-        loop {
-            let room = self.0.progress.notified();
-            if self.0.take(line) {
-                return;
+        let taken = tokio::time::timeout(self.0.patience, self.0.until(|| self.0.take(line))).await;
+        if taken.is_err() {
+            let mut state = self.0.state.lock();
+            state.lost += 1;
+            if !std::mem::replace(&mut state.failing, true) {
+                tracing::error!("the audit log is full and nothing of it is being written");
             }
-            room.await;
         }
+    }
+
+    /// Whether a line about somebody whom nobody knows may be put, which is counted if not.
+    pub fn admits_stranger(&self, line: &[u8]) -> bool {
+        let mut state = self.0.state.lock();
+        let admitted = state.strangers.spend(line.len(), Instant::now());
+        state.left_out += u64::from(!admitted);
+        admitted
     }
 
     /// Waits until everything that was put is written, or cannot be.
     pub async fn flush(&self) {
-        loop {
-            let progress = self.0.progress.notified();
-            {
-                let state = self.0.state.lock();
-                if state.failing || (state.pending.is_empty() && !state.writing) {
-                    return;
-                }
-            }
-            progress.await;
-        }
+        let written = || {
+            let state = self.0.state.lock();
+            state.failing || (state.pending.is_empty() && !state.writing)
+        };
+        self.0.until(written).await;
     }
 
-    /// Writes out what is there, and ends.
+    /// Writes out what is there, and ends; or ends without, if that takes too long.
     pub async fn close(&self) {
         self.0.state.lock().stopping = true;
         self.0.work.notify_one();
-        let thread = self.0.writer.lock().take();
-        if let Some(thread) = thread {
-            // A thread that panicked has said so.
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        let ended = self.0.until(|| self.0.state.lock().ended);
+        if tokio::time::timeout(self.0.patience, ended).await.is_err() {
+            tracing::error!("the audit log could not be written in time and ends without its last lines");
         }
     }
 
@@ -108,9 +139,25 @@ impl Log {
     pub fn lost(&self) -> u64 {
         self.0.state.lock().lost
     }
+
+    /// How many lines about strangers were left out.
+    pub fn left_out(&self) -> u64 {
+        self.0.state.lock().left_out
+    }
 }
 
 impl Shared {
+    /// Waits for something that comes with progress.
+    async fn until(&self, mut reached: impl FnMut() -> bool) {
+        loop {
+            let progress = self.progress.notified();
+            if reached() {
+                return;
+            }
+            progress.await;
+        }
+    }
+
     /// Takes a line; false if there is no room now, but will be.
     fn take(&self, line: &[u8]) -> bool {
         let mut state = self.state.lock();
@@ -135,6 +182,8 @@ impl Shared {
             self.state.lock().writing = false;
             self.progress.notify_waiters();
         }
+        self.state.lock().ended = true;
+        self.progress.notify_waiters();
     }
 
     /// Waits for lines; false when there are none left and the log is closed.
@@ -286,5 +335,40 @@ mod tests {
         log.put(line(0).as_bytes()).await;
         tokio::time::timeout(Duration::from_secs(20), log.close()).await.expect("it ends");
         assert_eq!(log.lost(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_holds_nobody_up_for_long() {
+        /// Says that it was called, and ends when told to.
+        struct Hung(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>);
+        impl Write for Hung {
+            fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+                let _ = self.0.send(());
+                let _ = self.1.recv();
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> Result<()> {
+                Ok(())
+            }
+        }
+        let ((called, calls), (release, released)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let log = Log::with_patience(Hung(called, released), Duration::from_millis(50)).expect("a thread");
+        log.put(line(0).as_bytes()).await;
+        calls.recv().expect("it is being written");
+        let put = async {
+            for number in 0..=FULL / 101 {
+                log.put(line(number).as_bytes()).await;
+            }
+            assert_eq!((log.lost(), log.is_healthy()), (0, true), "there was room");
+            for number in 0..1000 {
+                log.put(line(number).as_bytes()).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), put).await.expect("only the first waits");
+        assert_eq!((log.lost(), log.is_healthy()), (1000, false));
+        tokio::time::timeout(Duration::from_secs(20), log.close()).await.expect("it ends");
+        drop(release);
+        log.0.until(|| log.0.state.lock().ended).await;
     }
 }

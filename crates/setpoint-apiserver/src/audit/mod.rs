@@ -1,11 +1,13 @@
 //! Who did what, and who was refused: a line for each, in the shape of Kubernetes' audit events.
 //!
 //! Every request that could change something is written down, and every one that was refused: not let in, not allowed, or
-//! too many. Bodies are not, neither in nor out, so no object's content is ever in the log.
+//! too many. Bodies are not, neither in nor out, so no object's content is ever in the log. Of strangers a
+//! bounded amount is written down: they are many, and must not push out the rest.
 
 mod event;
 mod file;
 mod log;
+mod strangers;
 
 pub use event::{AUDIT_ID, Object, Outcome, Request};
 pub use file::{File, Rotation};

@@ -152,7 +152,9 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+    // Longer ones are nobody's, which a stranger need not have computed.
+    let fit = |token: &&str| (1..=service_accounts::LIMIT_BYTES).contains(&token.len());
+    Some(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).filter(fit)
 }
 
 #[cfg(test)]
@@ -161,7 +163,11 @@ mod tests {
 
     #[test]
     fn a_bearer_token_is_found() {
+        let longest = "x".repeat(service_accounts::LIMIT_BYTES);
+        let (long, too_long) = (format!("Bearer {longest}"), format!("Bearer {longest}x"));
         let rows = [
+            ("the longest token", Some(long.as_str()), Some(longest.as_str())),
+            ("one that is longer", Some(&too_long), None),
             ("a token", Some("Bearer right"), Some("right")),
             ("any case of the scheme", Some("bearer right"), Some("right")),
             ("an empty token", Some("Bearer "), None),

@@ -4,11 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Seats for one sort of work. Whoever finds none waits behind the others of the same user, and the users take turns: so
-/// what one of them sends delays the next one by one piece of work, however much of it there is.
+/// what one of them sends delays the next one by one piece of work, however much of it there is. Nobody has all seats, if
+/// there is more than one: somebody who comes alone beside a user in a loop finds one free.
 #[derive(Debug)]
 pub(super) struct Lane<W> {
     seats: usize,
     taken: usize,
+    /// How many seats each has who has one.
+    seated: HashMap<Arc<str>, usize>,
     tickets: u64,
     queued: usize,
     /// Nobody is in it with an empty queue.
@@ -23,8 +26,8 @@ pub(super) struct Ticket(u64);
 
 impl<W> Lane<W> {
     pub(super) fn new(seats: usize) -> Lane<W> {
-        let (waiting, turns) = (HashMap::new(), VecDeque::new());
-        Lane { seats: seats.max(1), taken: 0, tickets: 0, queued: 0, waiting, turns }
+        let (seated, waiting, turns) = (HashMap::new(), HashMap::new(), VecDeque::new());
+        Lane { seats: seats.max(1), taken: 0, seated, tickets: 0, queued: 0, waiting, turns }
     }
 
     pub(super) fn taken(&self) -> usize {
@@ -35,11 +38,22 @@ impl<W> Lane<W> {
         self.queued
     }
 
-    /// Takes a free seat. There is none while somebody waits: a seat that is left goes to them.
-    pub(super) fn sit(&mut self) -> bool {
-        let free = self.taken < self.seats;
-        self.taken += usize::from(free);
-        free
+    /// Takes a free seat, and gives the name to leave it under. While one is free, only those wait who may not have more.
+    pub(super) fn sit(&mut self, user: &str) -> Option<Arc<str>> {
+        (self.taken < self.seats && self.may_sit(user)).then(|| self.seat(user))
+    }
+
+    /// Whether a user has fewer seats than one may have.
+    fn may_sit(&self, user: &str) -> bool {
+        // Who has none may always have one, also where there is only one.
+        self.seated.get(user).is_none_or(|seats| *seats < self.seats - 1)
+    }
+
+    fn seat(&mut self, user: &str) -> Arc<str> {
+        self.taken += 1;
+        let name = self.seated.get_key_value(user).map_or_else(|| user.into(), |(name, _)| name.clone());
+        *self.seated.entry(name.clone()).or_default() += 1;
+        name
     }
 
     /// Waits for a seat; `None` if the user has this many waiting already.
@@ -61,20 +75,25 @@ impl<W> Lane<W> {
         Some(ticket)
     }
 
-    /// Leaves a seat to whoever is next; `None` if nobody waits, and it is free.
-    pub(super) fn leave(&mut self) -> Option<W> {
-        let Some(user) = self.turns.pop_front() else {
-            self.taken -= 1;
-            return None;
-        };
+    /// Leaves a user's seat to whoever is next among those who may have more; `None` if nobody is, and it is free.
+    pub(super) fn leave(&mut self, user: &str) -> Option<(Arc<str>, W)> {
+        self.taken -= 1;
+        let seats = self.seated.get_mut(user).expect("only who has a seat leaves one");
+        *seats -= 1;
+        if *seats == 0 {
+            self.seated.remove(user);
+        }
+        // Only one or two can have all that they may have, so this does not look far.
+        let next = self.turns.iter().position(|waiting| self.may_sit(waiting))?;
+        let user = self.turns.remove(next).expect("it was found there");
         let queue = self.waiting.get_mut(&user).expect("everybody who has a turn waits");
         let (_, waiter) = queue.pop_front().expect("nobody has an empty queue");
         self.queued -= 1;
         match queue.is_empty() {
             true => drop(self.waiting.remove(&user)),
-            false => self.turns.push_back(user),
+            false => self.turns.push_back(user.clone()),
         }
-        Some(waiter)
+        Some((self.seat(&user), waiter))
     }
 
     /// Stops waiting. Nothing happens if the seat was given meanwhile.
@@ -104,34 +123,37 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Arrive(usize),
-        Leave,
+        Leave(usize),
         GiveUp(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             3 => (0..USERS.len()).prop_map(Step::Arrive),
-            2 => Just(Step::Leave),
+            2 => (0usize..8).prop_map(Step::Leave),
             1 => (0usize..8).prop_map(Step::GiveUp),
         ]
     }
 
     proptest! {
-        /// Against a model that is a plain list of who waits.
+        /// Against a model that is two plain lists: who sits and who waits.
         #[test]
         fn seats_are_bounded_and_go_round(seats in 1usize..4, steps in prop::collection::vec(step(), 0..200)) {
             let mut lane = Lane::new(seats);
             let mut waiting: Vec<(usize, u32, Ticket)> = Vec::new();
-            let mut seated = 0;
-            // How often each of the others was served since a user began to wait.
+            let mut seated: Vec<usize> = Vec::new();
+            let most = (seats - 1).max(1);
+            let has = |seated: &[usize], user: usize| seated.iter().filter(|sits| **sits == user).count();
+            // How often each of the others was served while a user waited who could have been.
             let mut passed: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
             for (number, step) in (0u32..).zip(steps) {
                 match step {
                     Step::Arrive(user) => {
-                        let free = lane.sit();
-                        prop_assert_eq!(free, seated < seats, "a seat is given if and only if one is free");
-                        if free {
-                            seated += 1;
+                        let sits = lane.sit(USERS[user]).is_some();
+                        let may = seated.len() < seats && has(&seated, user) < most;
+                        prop_assert_eq!(sits, may, "a seat is given if and only if one is free for this user");
+                        if sits {
+                            seated.push(user);
                             continue;
                         }
                         let before = waiting.iter().filter(|(waits, ..)| *waits == user).count();
@@ -142,23 +164,27 @@ mod tests {
                             passed.entry(user).or_default();
                         }
                     }
-                    Step::Leave if seated == 0 => {}
-                    Step::Leave => match lane.leave() {
+                    Step::Leave(place) if place >= seated.len() => {}
+                    Step::Leave(place) => match lane.leave(USERS[seated.remove(place)]) {
                         None => {
-                            prop_assert!(waiting.is_empty(), "nobody is forgotten");
-                            seated -= 1;
+                            let could = waiting.iter().any(|(user, ..)| has(&seated, *user) < most);
+                            prop_assert!(!could, "nobody is forgotten");
                         }
-                        Some(next) => {
+                        Some((name, next)) => {
                             let place = waiting.iter().position(|(_, waiter, _)| *waiter == next);
                             prop_assert!(place.is_some(), "who is served waits");
                             let (user, ..) = waiting.remove(place.unwrap_or_default());
                             let first = !waiting.iter().any(|(waits, waiter, _)| *waits == user && *waiter < next);
                             prop_assert!(first, "one user's are served in their order");
-                            for (other, passed) in passed.iter_mut().filter(|(other, _)| **other != user) {
+                            prop_assert_eq!(&*name, USERS[user]);
+                            prop_assert!(has(&seated, user) < most, "nobody has all seats");
+                            let could = |other: usize| other != user && has(&seated, other) < most;
+                            for (other, passed) in passed.iter_mut().filter(|(other, _)| could(**other)) {
                                 let times = passed.entry(user).or_default();
                                 *times += 1;
                                 prop_assert!(*times <= 1, "{} was passed twice", USERS[*other]);
                             }
+                            seated.push(user);
                             passed.remove(&user);
                             if waiting.iter().any(|(waits, ..)| *waits == user) {
                                 passed.insert(user, BTreeMap::new());
@@ -174,9 +200,11 @@ mod tests {
                     }
                     Step::GiveUp(_) => {}
                 }
-                prop_assert_eq!((lane.taken(), lane.queued()), (seated, waiting.len()));
+                prop_assert_eq!((lane.taken(), lane.queued()), (seated.len(), waiting.len()));
                 let users = waiting.iter().map(|(user, ..)| user).collect::<std::collections::BTreeSet<_>>().len();
                 prop_assert_eq!((lane.waiting.len(), lane.turns.len()), (users, users), "who is gone leaves no trace");
+                let sitting = seated.iter().collect::<std::collections::BTreeSet<_>>().len();
+                prop_assert_eq!(lane.seated.len(), sitting, "nor who sat");
             }
         }
     }

@@ -47,7 +47,7 @@ impl Default for Limits {
     fn default() -> Limits {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Limits {
-            pieces: cores.max(2),
+            pieces: 2 * cores,
             writes: 128,
             queued: 500,
             patience: Duration::from_secs(15),
@@ -146,8 +146,8 @@ impl Fairness {
     async fn wait(&self, user: &str, work: Work, limit: usize) -> Option<Seat> {
         let (_waiting, given) = {
             let mut lane = self.0.lanes[work as usize].lock();
-            if lane.sit() {
-                return Some(Seat::new(&self.0, work));
+            if let Some(user) = lane.sit(user) {
+                return Some(Seat::new(&self.0, work, user));
             }
             let (give, given) = oneshot::channel();
             let ticket = lane.wait(user, give, limit)?;
@@ -178,11 +178,12 @@ pub struct Seat {
     /// `None` once it was left.
     shared: Option<Arc<Shared>>,
     work: Work,
+    user: Arc<str>,
 }
 
 impl Seat {
-    fn new(shared: &Arc<Shared>, work: Work) -> Seat {
-        Seat { shared: Some(shared.clone()), work }
+    fn new(shared: &Arc<Shared>, work: Work, user: Arc<str>) -> Seat {
+        Seat { shared: Some(shared.clone()), work, user }
     }
 
     /// Keeps the seat until the task at hand is suspended, so that what it does on its way there, such as encrypting and
@@ -199,9 +200,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let Some(shared) = self.shared.take() else { return };
         loop {
-            let next = shared.lanes[self.work as usize].lock().leave();
-            let Some(next) = next else { return };
-            match next.send(Seat::new(&shared, self.work)) {
+            let next = shared.lanes[self.work as usize].lock().leave(&self.user);
+            let Some((user, next)) = next else { return };
+            self.user = user.clone();
+            match next.send(Seat::new(&shared, self.work, user)) {
                 Ok(()) => return,
                 // They went away while it was handed over; and a loop, unlike a drop within a drop, has no depth.
                 Err(mut seat) => seat.shared = None,
@@ -237,6 +239,11 @@ impl Pace {
     pub async fn turn(&self) -> Turn {
         let seat = self.fairness.wait(&self.user, Work::Piece, usize::MAX).await;
         Turn(seat)
+    }
+
+    /// Waits for the turn to do much work in pieces.
+    pub async fn place(&self) -> Place {
+        Place { turn: Some(self.turn().await), pace: self.clone() }
     }
 }
 

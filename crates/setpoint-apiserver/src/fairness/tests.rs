@@ -38,6 +38,19 @@ async fn a_seat_goes_round_between_users() {
 }
 
 #[tokio::test]
+async fn one_user_cannot_have_all_seats() {
+    let fairness = fairness(3, 10);
+    let held = [fairness.seat("hog", Work::Piece).await, fairness.seat("hog", Work::Piece).await];
+    let mut third = pin!(fairness.seat("hog", Work::Piece));
+    assert!(poll(third.as_mut()).is_pending(), "one is left for somebody else");
+    let Poll::Ready(Ok(seat)) = poll(pin!(fairness.seat("other", Work::Piece)).as_mut()) else { panic!("it is free") };
+    drop(seat);
+    assert!(poll(third.as_mut()).is_pending(), "and again");
+    drop(held);
+    assert!(poll(third.as_mut()).is_ready());
+}
+
+#[tokio::test]
 async fn whoever_goes_away_leaves_no_trace() {
     let fairness = fairness(1, 10);
     let seat = fairness.seat("a", Work::Piece).await.expect("it is free");

@@ -19,9 +19,9 @@ use crate::response::Response;
 use crate::server::{Call, Shared};
 
 /// How many objects a selector reads from the store in one go.
-pub(super) const SCAN: usize = 512;
+const SCAN: usize = 512;
 /// How many objects a selector looks at before others have their turn.
-const PIECE: usize = 64;
+pub(super) const PIECE: usize = 64;
 
 /// Where a list goes on. Clients see it as an opaque word.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use setpoint_store::{At, Event, Range, Revision, Store, Watch};
 use tokio::time::{Instant, Interval, Sleep};
 
 use super::leave::Leave;
-use super::list::SCAN;
+use super::list::PIECE;
 use super::past;
 use crate::authentication;
 use crate::failure::{Failure, Result};
@@ -185,9 +185,9 @@ impl Follower {
         }
         let mut chunk = Vec::new();
         // What is told to begin with is work, unlike the wait for what comes then.
-        let _turn = match self.initial.is_empty() {
+        let mut place = match self.initial.is_empty() {
             true => None,
-            false => Some(self.pace.turn().await),
+            false => Some(self.pace.place().await),
         };
         while chunk.len() < CHUNK
             && let Some(stored) = self.initial.pop_front()
@@ -195,8 +195,8 @@ impl Follower {
             if self.filter.matches(&self.resource, &stored) {
                 self.write_event("ADDED", &stored, &mut chunk);
             }
-            if self.initial.len().is_multiple_of(SCAN) {
-                tokio::task::yield_now().await;
+            if let Some(place) = place.as_mut().filter(|_| self.initial.len().is_multiple_of(PIECE)) {
+                place.pass().await;
             }
         }
         if self.initial.is_empty()
@@ -204,6 +204,10 @@ impl Follower {
         {
             self.write_bookmark(revision, true, &mut chunk);
         }
+        if !chunk.is_empty() {
+            return Some(chunk.into());
+        }
+        drop(place);
         while chunk.is_empty() {
             match self.wait().await {
                 Woken::Event(event) => {

@@ -113,6 +113,8 @@ async fn send_raw(kubeconfig: &Kubeconfig, bytes: &[u8]) -> Result<String> {
     let mut stream = connect_tls(kubeconfig).await?;
     // The server may close before it has read everything.
     let _ = stream.write_all(bytes).await;
+    // Else what TLS has made of them may wait for a next write.
+    let _ = stream.flush().await;
     let mut answer = Vec::new();
     let read = async {
         let mut buffer = [0; 16 * 1024];

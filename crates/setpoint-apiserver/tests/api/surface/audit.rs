@@ -93,6 +93,40 @@ async fn changes_and_refusals_are_written_down_and_reads_are_not() {
 }
 
 #[tokio::test]
+async fn strangers_cannot_push_out_what_is_written_of_others() {
+    let audited = Audited::new().await;
+    for _ in 0..3_000 {
+        audited.api.get(CONFIG_MAPS).header("user-agent", &"x".repeat(2_000)).token("wrong").await.expect(401);
+    }
+    audited.api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
+    let text = audited.text().await;
+    assert!(text.len() < 3 << 19, "{} bytes", text.len());
+    assert!(text.lines().last().is_some_and(|line| line.contains("tester")), "others are written down all the same");
+    let metrics = audited.api.get("/metrics").await.expect(200);
+    let left_out = metrics.text().lines().find_map(|line| line.strip_prefix("setpoint_audit_left_out_total "));
+    let left_out = left_out.and_then(|count| count.parse::<usize>().ok()).expect("a count");
+    assert_eq!(left_out + text.lines().count(), 3_001);
+}
+
+#[tokio::test]
+async fn a_refusal_is_written_down_though_its_body_never_comes() {
+    let audited = Audited::new().await;
+    let (_sender, body) = tokio::sync::mpsc::channel::<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>(1);
+    let endless = futures::stream::unfold(body, |mut body| async { body.recv().await.map(|frame| (frame, body)) });
+    let mut request =
+        http::Request::post(CONFIG_MAPS).body(http_body_util::StreamBody::new(endless)).expect("a request");
+    request.extensions_mut().insert(setpoint_apiserver::Identity::new("nobody", ["none"]));
+    let mut answer = std::pin::pin!(audited.api.server.handle(request));
+    crate::fixture::within("its line", async {
+        while audited.events().await.is_empty() {
+            assert!(futures::poll!(answer.as_mut()).is_pending(), "the body is awaited");
+        }
+    })
+    .await;
+    assert_eq!(audited.events().await[0]["responseStatus"]["code"], 403);
+}
+
+#[tokio::test]
 async fn a_generated_name_is_written_down() {
     let audited = Audited::new().await;
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}});

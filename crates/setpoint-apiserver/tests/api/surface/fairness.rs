@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use setpoint_apiserver::fairness::{Allowance, Limits};
 use setpoint_store::{MemoryStore, Options};
 
@@ -45,6 +46,21 @@ async fn a_list_that_is_not_read_takes_no_seat() {
     assert_eq!(api.get(CONFIG_MAPS).by("other").await.expect(200)["items"].as_array().map(Vec::len), Some(2));
     drop((first, second));
     api.get(CONFIG_MAPS).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_watch_that_has_nothing_to_tell_takes_no_seat() {
+    let api = limited(Limits { pieces: 1, ..Limits::default() }).await;
+    api.post(CONFIG_MAPS, config_map("a")).await.expect(201);
+    let mut watch = api.get(format!("{CONFIG_MAPS}?watch=true&labelSelector=colour%3Dred")).watch().await;
+    let told = tokio::spawn(async move { watch.told(1).await });
+    for _ in 0..10 {
+        api.get(format!("{CONFIG_MAPS}/a")).by("other").await.expect(200);
+        tokio::task::yield_now().await;
+    }
+    let red = json!({"metadata": {"labels": {"colour": "red"}}});
+    api.merge_patch(format!("{CONFIG_MAPS}/a"), red).await.expect(200);
+    assert_eq!(told.await.expect("no panic"), ["ADDED a"]);
 }
 
 #[tokio::test]

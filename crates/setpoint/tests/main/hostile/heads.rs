@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use setpoint_testkit::client::connect_tls;
+use setpoint_testkit::wait_for;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{CONFIG_MAPS, MIB, PATIENCE, Victim, send_raw, status};
+use super::{CONFIG_MAPS, MIB, PATIENCE, Victim, allow_open_files, send_raw, status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_are_bounded_in_every_direction() -> Result<()> {
@@ -52,6 +53,68 @@ async fn an_endless_head_is_cut_off() -> Result<()> {
     victim.survives().await
 }
 
+/// Heads that go on to just below their bound, and are left there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_heads_may_be_long_at_once() -> Result<()> {
+    const HEADS: usize = 1_000;
+    /// How many may be long, and what each of all may cost beside.
+    const LONG: u64 = 256;
+    const EACH: u64 = 64 * 1024;
+    allow_open_files(HEADS as u64 + 200)?;
+    let victim = Victim::start().await?;
+    let kubeconfig = victim.server.kubeconfig()?;
+    let begin = async || {
+        let mut stream = connect_tls(&kubeconfig).await?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\n").await?;
+        let line = format!("X: {}\r\n", "a".repeat(4096));
+        for _ in 0..24 {
+            if stream.write_all(line.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+        let _ = stream.flush().await;
+        anyhow::Ok(stream)
+    };
+    let mut heads = Vec::new();
+    for _ in 0..HEADS / 50 {
+        heads.extend(try_join_all((0..50).map(|_| begin())).await?);
+    }
+    victim.ensure_growth_below(LONG * 256 * 1024 + HEADS as u64 * EACH)?;
+    let mut open = 0;
+    for stream in &mut heads {
+        open += u64::from(timeout(Duration::from_millis(5), stream.read(&mut [0])).await.is_err());
+    }
+    ensure!((1..=LONG).contains(&open), "{open} of {HEADS} long heads are still being read");
+    // A selector of many names, by somebody who is known.
+    drop(heads);
+    let names = vec!["some-name"; 4_000].join(",");
+    let selected = format!("{CONFIG_MAPS}?labelSelector=name+in+({names})");
+    wait_for("room for a long head", PATIENCE, || async {
+        let answer = victim.server.client()?.get(&selected).await;
+        Ok(answer.is_ok_and(|answer| answer.status == 200).then_some(()))
+    })
+    .await?;
+    victim.survives().await
+}
+
+/// Health is told to strangers, who need not send what they announce.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_waits_for_nobody() -> Result<()> {
+    let victim = Victim::start().await?;
+    let kubeconfig = victim.server.kubeconfig()?;
+    for (row, head) in [("a length", "Content-Length: 100"), ("chunks", "Transfer-Encoding: chunked")] {
+        let mut stream = connect_tls(&kubeconfig).await?;
+        stream.write_all(format!("GET /healthz HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n").as_bytes()).await?;
+        stream.flush().await?;
+        let mut answer = Vec::new();
+        // The end of the connection, which may be abrupt.
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.with_context(|| row.to_owned())?;
+        let answer = String::from_utf8_lossy(&answer);
+        ensure!(status(&answer) == 200 && answer.ends_with("ok"), "{row}: {answer}");
+    }
+    victim.survives().await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_trickle_take_nothing_from_others() -> Result<()> {
     let victim = Victim::start().await?;
@@ -66,6 +129,7 @@ async fn bodies_that_trickle_take_nothing_from_others() -> Result<()> {
                  Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{{"
             );
             stream.write_all(head.as_bytes()).await?;
+            stream.flush().await?;
             anyhow::Ok(stream)
         }
     };

@@ -10,12 +10,11 @@ use setpoint_testkit::{Client, Kubeconfig};
 
 use super::{CONFIG_MAPS, Victim};
 
-/// How many connections the one in a loop has.
-const LOOPS: usize = 64;
 /// What each of its lists holds.
 const OBJECTS: usize = 500;
 const SAMPLES: usize = 1_000;
-const ROUNDS: usize = 3;
+/// The one in the middle counts: neither luck nor a hiccup of the machine decides.
+const ROUNDS: usize = 5;
 /// How much slower the other one may become.
 const BOUND: f64 = 5.0;
 
@@ -37,21 +36,20 @@ fn somebody_in_a_loop_does_not_starve_another() -> Result<()> {
         anyhow::Ok((victim, admin, neighbour))
     })?;
     for (row, work) in [("lists", Work::List), ("writes", Work::Write)] {
-        let mut best = f64::INFINITY;
-        for round in 0..ROUNDS {
+        let mut ratios = Vec::new();
+        for _ in 0..ROUNDS {
             let quiet = measure(&neighbour, work)?;
             let hog = Loops::start(&admin, work)?;
             let beside = measure(&neighbour, work);
             let served = hog.stop()?;
             let ratio = beside?.as_secs_f64() / quiet.as_secs_f64();
             println!("{row}: p99 {quiet:?} alone, {ratio:.1} times that beside {served} requests");
-            ensure!(served > 2 * LOOPS as u64, "nobody was in a loop");
-            best = best.min(ratio);
-            if best <= BOUND && round > 0 {
-                break;
-            }
+            ensure!(served > 0, "nobody was in a loop");
+            ratios.push(ratio);
         }
-        ensure!(best <= BOUND, "{row}: {best:.1} times slower in the best of {ROUNDS} rounds");
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios[ROUNDS / 2];
+        ensure!(median <= BOUND, "{row}: {median:.1} times slower, of {ratios:.1?}");
     }
     runtime.block_on(victim.survives())
 }
@@ -61,6 +59,16 @@ fn somebody_in_a_loop_does_not_starve_another() -> Result<()> {
 enum Work {
     List,
     Write,
+}
+
+impl Work {
+    /// How many connections the one in a loop has: more than there are seats.
+    fn loops(self) -> usize {
+        match self {
+            Work::List => 64,
+            Work::Write => 256,
+        }
+    }
 }
 
 /// The 99th percentile of what somebody waits for an answer.
@@ -108,12 +116,12 @@ impl Loops {
             rustix::process::nice(10)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(futures::future::try_join_all(
-                (0..LOOPS).map(|number| ask(&kubeconfig, work, number, &stopped, &counter)),
+                (0..work.loops()).map(|number| ask(&kubeconfig, work, number, &stopped, &counter)),
             ))?;
             Ok(())
         });
         let deadline = Instant::now() + Duration::from_secs(20);
-        while served.load(Ordering::SeqCst) < LOOPS as u64 {
+        while served.load(Ordering::SeqCst) < work.loops() as u64 {
             ensure!(Instant::now() < deadline, "the loops do not get going");
             std::thread::yield_now();
         }

@@ -1,0 +1,58 @@
+//! How much of what nobody-knows-who does is written down, so that strangers cannot push out what is known of others.
+
+use std::time::Instant;
+
+/// What can be written at once: more than a thousand lines.
+const MOST_BYTES: f64 = (1 << 20) as f64;
+/// What is earned again: some 20 MiB in a day, of the 500 that are kept by default.
+const BYTES_PER_SECOND: f64 = 256.0;
+
+/// The bytes that may still be written of strangers, which come back with time.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: f64,
+    at: Instant,
+}
+
+impl Budget {
+    pub(super) fn new(now: Instant) -> Budget {
+        Budget { bytes: MOST_BYTES, at: now }
+    }
+
+    /// Spends what a line takes; false if that is more than there is.
+    pub(super) fn spend(&mut self, bytes: usize, now: Instant) -> bool {
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * BYTES_PER_SECOND;
+        self.bytes = (self.bytes + earned).min(MOST_BYTES);
+        self.at = now;
+        let cost = f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let enough = cost <= self.bytes;
+        if enough {
+            self.bytes -= cost;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_is_written_down_at_first_and_then_little_of_it() {
+        const LINE: usize = 1024;
+        const DAY_S: u64 = 24 * 60 * 60;
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let mut written_in = |from_s: u64, to_s: u64| -> usize {
+            let times = (from_s..to_s).flat_map(|second| [second; 20]);
+            times.filter(|second| budget.spend(LINE, start + Duration::from_secs(*second))).count()
+        };
+        let first = written_in(0, 60);
+        assert!((1024..1050).contains(&first), "the beginning is evidence: {first}");
+        let day = written_in(60, DAY_S) * LINE;
+        assert!((20 << 20..25 << 20).contains(&day), "a day of it: {day}");
+        assert_eq!(written_in(2 * DAY_S, 2 * DAY_S + 1), 20, "who stops is heard again");
+    }
+}
