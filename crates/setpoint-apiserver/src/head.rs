@@ -125,7 +125,7 @@ mod tests {
         drop(asking);
         assert!(read(&mut first, SHORT_BYTES).await && read(&mut first, 1).await, "the next head may be long");
         assert_eq!(budget.0.available_permits(), 0);
-        drop(first);
+        drop((first, asks));
         assert_eq!(budget.0.available_permits(), 1, "who goes away gives it back");
     }
 }

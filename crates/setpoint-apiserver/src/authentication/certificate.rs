@@ -128,7 +128,6 @@ mod tests {
     use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, KeyPair, SerialNumber, date_time_ymd};
 
     use super::*;
-    use crate::authentication::AUTHENTICATED;
 
     fn certificate(names: &[(DnType, DnValue)], end_year: i32) -> Vec<u8> {
         let mut params = CertificateParams::new(["a.example".to_owned()]).expect("a name");
@@ -170,7 +169,7 @@ mod tests {
                 let groups: Vec<&str> = certificate.identity.groups.iter().map(String::as_str).collect();
                 (certificate.identity.user.as_str(), groups)
             });
-            let expected = expected.map(|(user, groups)| (user, [groups, &[AUTHENTICATED]].concat()));
+            let expected = expected.map(|(user, groups)| (user, groups.to_vec()));
             assert_eq!(found, expected, "{row}");
         }
     }

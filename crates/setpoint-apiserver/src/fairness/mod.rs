@@ -16,7 +16,7 @@ mod lane;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -47,7 +47,7 @@ impl Default for Limits {
     fn default() -> Limits {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Limits {
-            pieces: 2 * cores,
+            pieces: cores.max(2),
             writes: 128,
             queued: 500,
             patience: Duration::from_secs(15),
@@ -146,7 +146,7 @@ impl Fairness {
     async fn wait(&self, user: &str, work: Work, limit: usize) -> Option<Seat> {
         let (_waiting, given) = {
             let mut lane = self.0.lanes[work as usize].lock();
-            if let Some(user) = lane.sit(user) {
+            if let Some(user) = lane.sit(user, Instant::now()) {
                 return Some(Seat::new(&self.0, work, user));
             }
             let (give, given) = oneshot::channel();
@@ -199,14 +199,15 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let Some(shared) = self.shared.take() else { return };
+        let lane = &shared.lanes[self.work as usize];
+        lane.lock().leave(&self.user);
+        // More than one may be given: somebody who was alone again may have those that were kept free.
         loop {
-            let next = shared.lanes[self.work as usize].lock().leave(&self.user);
-            let Some((user, next)) = next else { return };
-            self.user = user.clone();
-            match next.send(Seat::new(&shared, self.work, user)) {
-                Ok(()) => return,
+            let Some((user, next)) = lane.lock().next(Instant::now()) else { return };
+            if let Err(mut seat) = next.send(Seat::new(&shared, self.work, user)) {
                 // They went away while it was handed over; and a loop, unlike a drop within a drop, has no depth.
-                Err(mut seat) => seat.shared = None,
+                seat.shared = None;
+                lane.lock().leave(&seat.user);
             }
         }
     }

@@ -38,8 +38,9 @@ async fn a_seat_goes_round_between_users() {
 }
 
 #[tokio::test]
-async fn one_user_cannot_have_all_seats() {
+async fn in_company_one_user_cannot_have_all_seats() {
     let fairness = fairness(3, 10);
+    drop(fairness.seat("other", Work::Piece).await);
     let held = [fairness.seat("hog", Work::Piece).await, fairness.seat("hog", Work::Piece).await];
     let mut third = pin!(fairness.seat("hog", Work::Piece));
     assert!(poll(third.as_mut()).is_pending(), "one is left for somebody else");

@@ -42,8 +42,8 @@ fn somebody_in_a_loop_does_not_starve_another() -> Result<()> {
             let hog = Loops::start(&admin, work)?;
             let beside = measure(&neighbour, work);
             let served = hog.stop()?;
-            let ratio = beside?.as_secs_f64() / quiet.as_secs_f64();
-            println!("{row}: p99 {quiet:?} alone, {ratio:.1} times that beside {served} requests");
+            let ratio = beside?.as_secs_f64() / quiet.max(work.measurable()).as_secs_f64();
+            println!("{row}: p99 {quiet:?} alone, ratio {ratio:.1} beside {served} requests");
             ensure!(served > 0, "nobody was in a loop");
             ratios.push(ratio);
         }
@@ -62,6 +62,15 @@ enum Work {
 }
 
 impl Work {
+    /// What is faster than this tells nothing when clients and server share two cores: the kernel lets a thread wait as long
+    /// before it takes another's core away. A write also waits for the commit under way, which is shared with others.
+    fn measurable(self) -> Duration {
+        match self {
+            Work::List => Duration::from_millis(1),
+            Work::Write => Duration::from_millis(2),
+        }
+    }
+
     /// How many connections the one in a loop has: more than there are seats.
     fn loops(self) -> usize {
         match self {
@@ -113,7 +122,7 @@ impl Loops {
         let (kubeconfig, stopped, counter) = (kubeconfig.clone(), stop.clone(), served.clone());
         let thread = std::thread::spawn(move || -> Result<()> {
             // As if on another machine: what it costs to be this client is not to be paid by those who are measured.
-            rustix::process::nice(10)?;
+            rustix::process::nice(19)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(futures::future::try_join_all(
                 (0..work.loops()).map(|number| ask(&kubeconfig, work, number, &stopped, &counter)),
