@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn what_cannot_be_asked_for_is_refused() {
         let said = |given: &[(&str, &str)]| wanted(&headers(given)).map_err(|error| error.to_string());
-        let rows: &[(&str, &[(&str, &str)], &str)] = &[
+        type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let rows: &[Row<'_>] = &[
             (
                 "a group without a user",
                 &[("Impersonate-Group", "g")],

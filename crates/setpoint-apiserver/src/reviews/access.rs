@@ -99,7 +99,7 @@ fn invalid_path_attributes(attributes: Node<'_, '_>, detail: &str, errors: &mut 
 fn validate_metadata(review: Review, metadata: Node<'_, '_>, errors: &mut Errors) {
     let is_local = review == Review::LocalSubjectAccess;
     let mut fields = metadata.value.as_object().into_iter().flatten();
-    if fields.any(|(field, value)| !value.is_null() && !(is_local && field == "namespace")) {
+    if fields.any(|(field, value)| !(value.is_null() || is_local && field == "namespace")) {
         let detail = if is_local { "must be empty except for namespace" } else { "must be empty" };
         errors.invalid(&metadata.path, metadata.value, detail);
     }

@@ -174,7 +174,8 @@ fn a_token_is_for_its_audiences() {
     let mut claims: Claims = serde_json::from_value(claims()).expect("claims");
     let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     claims.audiences = texts(&["a", "b"]);
-    let rows: [(&str, &[&str], Result<&[&str], &str>); 4] = [
+    type Row<'a> = (&'a str, &'a [&'a str], Result<&'a [&'a str], &'a str>);
+    let rows: [Row<'_>; 4] = [
         ("one of them", &["b"], Ok(&["b"])),
         ("some of them", &["c", "b", "a"], Ok(&["a", "b"])),
         ("another", &["c"], Err(r#"token audiences ["a" "b"] is invalid for the target audiences ["c"]"#)),

@@ -28,7 +28,8 @@ async fn bombs_do_not_go_off() -> Result<()> {
     let laughs = format!("apiVersion: v1\nkind: ConfigMap\na0: &a0 lol\n{laughs}");
     let deep = format!("{}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
     let wide = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","x":[{}0]}}"#, "{},".repeat(900_000));
-    let rows: [(&str, &str, &str, Vec<u8>, &[u16]); 6] = [
+    type Row<'a> = (&'a str, &'a str, &'a str, Vec<u8>, &'a [u16]);
+    let rows: [Row<'_>; 6] = [
         ("gzip", "application/json", "gzip", gigabyte.clone(), &[415]),
         ("gzip in gzip", "application/json", "gzip, gzip", gigabyte.clone(), &[415]),
         ("gzip that is not announced", "application/json", "identity", gigabyte, &[400]),
