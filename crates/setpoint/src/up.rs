@@ -26,9 +26,6 @@ use crate::{issuer, logging, token, user};
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
 const AUDIT_LOG: &str = "audit/audit.log";
-/// After how many tasks a busy thread looks for requests that have arrived and commits that are done. Who wants little
-/// waits as long as that, however the others take turns.
-const LOOK_EVERY: u32 = 8;
 /// Open files that are not connections: the store's, mostly.
 const OTHER_FILES: usize = 512;
 /// How long requests under way may take after the program was told to stop.
@@ -71,11 +68,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn run(self) -> Result<()> {
         logging::start(self.log_format);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .event_interval(LOOK_EVERY)
-            .global_queue_interval(LOOK_EVERY)
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(self.serve());
         // What is still running after the drain has had its time.
         runtime.shutdown_timeout(Duration::from_secs(1));
