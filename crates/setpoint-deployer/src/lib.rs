@@ -1,0 +1,1 @@
+//! The contract between Setpoint and what runs things.
