@@ -16,6 +16,7 @@
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
 //! | [`digest`] | a name for exactly this content |
@@ -37,6 +38,7 @@ pub mod machine;
 pub mod observation;
 pub mod order;
 pub mod plan;
+pub mod pod;
 pub mod registry;
 pub mod resolve;
 pub mod rollout;
