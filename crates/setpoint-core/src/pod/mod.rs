@@ -5,4 +5,4 @@
 
 pub mod state;
 
-pub use state::{ContainerState, Exit, Notice, NoticeKind, Phase, PodState, PortState, Role};
+pub use state::{ContainerState, Exit, Notice, NoticeKind, Phase, PodState, PortState, Role, Usage};

@@ -49,6 +49,18 @@ pub struct ContainerState {
     /// Which run of it this is, for people: a process with the time it started, an engine's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// What it has used, as far as that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// What a run of a container has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub cpu_microseconds: u64,
+    pub memory_bytes: u64,
+    pub peak_memory_bytes: u64,
 }
 
 /// What a container is to its Pod.
@@ -157,6 +169,7 @@ impl ContainerState {
             is_started: false,
             is_ready: false,
             run_id: None,
+            usage: None,
         }
     }
 
