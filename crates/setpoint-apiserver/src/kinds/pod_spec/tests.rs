@@ -56,6 +56,18 @@ fn containers() {
             json!({"containers": [{}]}),
             &["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
         ),
+        ("a command alone", json!({"containers": [{"name": "c", "command": ["sleep", "1"]}]}), &[]),
+        ("a command and an empty image", with_container(json!({"image": "", "command": ["true"]})), &[]),
+        (
+            "arguments of nothing",
+            with_container(json!({"image": "", "command": [], "args": ["1"]})),
+            &["spec.containers[0].image: Required value"],
+        ),
+        (
+            "an init container with a command alone",
+            with_spec(json!({"initContainers": [{"name": "i", "command": ["true"]}]})),
+            &[],
+        ),
         (
             "one name twice",
             json!({"containers": [{"name": "c", "image": "x"}, {"name": "c", "image": "x"}]}),
