@@ -148,9 +148,10 @@ impl ContainerPlan {
             Ok(milliseconds.map(|milliseconds| Duration::from_millis(milliseconds.into())))
         };
         let after = time(EXIT_AFTER_MS)?.unwrap_or_default();
-        let ports = container.ports.iter().flatten().filter_map(|port| {
-            Some((port.name.as_deref().map(Into::into), u16::try_from(port.container_port).ok()?))
-        });
+        let ports =
+            container.ports.iter().flatten().filter_map(|port| {
+                Some((port.name.as_deref().map(Into::into), u16::try_from(port.container_port).ok()?))
+            });
         Ok(ContainerPlan {
             name: container.name.as_str().into(),
             role,

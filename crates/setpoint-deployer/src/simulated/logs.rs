@@ -59,7 +59,8 @@ impl Simulated {
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
                 // What is gone has written all it will.
-                let written = client.written(&id, &container, false).unwrap_or(Written { lines: vec![], is_over: true });
+                let written =
+                    client.written(&id, &container, false).unwrap_or(Written { lines: vec![], is_over: true });
                 let more = written.lines.get(seen..).unwrap_or_default();
                 let text = Bytes::from(select(more, &LogOptions { tail_lines: None, ..options }));
                 let seen = seen.max(written.lines.len());
@@ -70,13 +71,7 @@ impl Simulated {
     }
 }
 
-fn written(
-    state: &State,
-    id: &str,
-    container: &str,
-    previous: bool,
-    now: Timestamp,
-) -> Result<Written, &'static str> {
+fn written(state: &State, id: &str, container: &str, previous: bool, now: Timestamp) -> Result<Written, &'static str> {
     let found = state.cloud.serial(id).and_then(|serial| Some((serial, state.cloud.get(serial)?)));
     let Some((serial, instance)) = found else { return Err("there is no such instance") };
     let Body::Pod(plan) = &instance.body else { return Err("a Machine has no logs here") };
@@ -95,7 +90,9 @@ fn present(says: Option<&str>, container: &ContainerState) -> Vec<(Timestamp, St
     match &container.phase {
         Phase::Running { started_at } => of_run(says, Some(*started_at), None),
         Phase::Ended(exit) => of_run(says, None, Some(exit)),
-        Phase::Waiting { .. } => container.last_exit.as_ref().map(|exit| of_run(says, None, Some(exit))).unwrap_or_default(),
+        Phase::Waiting { .. } => {
+            container.last_exit.as_ref().map(|exit| of_run(says, None, Some(exit))).unwrap_or_default()
+        }
     }
 }
 

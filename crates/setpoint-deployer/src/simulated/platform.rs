@@ -136,7 +136,9 @@ impl App {
                 running: count(revision.running.len()),
                 ready: count(ready),
                 draining: count(revision.draining.iter().filter(|until| now < **until).count()),
-                endpoints: (0..ready).map(|at| format!("10.{}.{}.{}:80", index & 255, at >> 8 & 255, at & 255)).collect(),
+                endpoints: (0..ready)
+                    .map(|at| format!("10.{}.{}.{}:80", index & 255, at >> 8 & 255, at & 255))
+                    .collect(),
             };
             (name, seen)
         };

@@ -50,8 +50,7 @@ impl PodPlan {
     /// Whether nothing of it runs at `now`, nor will.
     pub(super) fn has_ended(&self, power: &Power, now: Timestamp) -> bool {
         self.containers.iter().filter(|plan| plan.role == Role::Main).all(|plan| {
-            let mut life =
-                Life { plan, restarts: self.restarts, ready_after: Duration::ZERO, told: &mut Vec::new() };
+            let mut life = Life { plan, restarts: self.restarts, ready_after: Duration::ZERO, told: &mut Vec::new() };
             matches!(life.state(power, now).phase, Phase::Ended(_))
         })
     }

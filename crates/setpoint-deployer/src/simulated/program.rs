@@ -254,7 +254,11 @@ mod tests {
             ("more failures than requests", json!({ "failureRate": 0.6, "garbledRate": 0.6 }), "more than 1 together"),
             ("a price that is none", json!({ "hourlyPrice": "cheap" }), "spec.config.hourlyPrice: must be an hourly"),
             ("listings later than promised", json!({ "listedAfterMs": 2000 }), "spec.config.settleSeconds: must cover"),
-            ("a drift that there is not", json!({ "drift": ["melted"] }), "spec.config.drift: unknown variant `melted`"),
+            (
+                "a drift that there is not",
+                json!({ "drift": ["melted"] }),
+                "spec.config.drift: unknown variant `melted`",
+            ),
             ("a week of latency", json!({ "latencyMs": 604_800_000 }), "spec.config.latencyMs: must be at most"),
             ("latency the wrong way round", json!({ "latencyMs": 9, "latencyMaxMs": 3 }), "spec.config.latencyMaxMs"),
             ("no time to answer", json!({ "timeoutMs": 0 }), "spec.config.timeoutMs: must be at least 1"),

@@ -85,7 +85,9 @@ impl Request {
             Verb::Observe(Scope::Instance(id)) => id.to_string(),
             Verb::Observe(Scope::Owner(owner)) => format!("what {owner} owns"),
             Verb::Create(blueprint) => blueprint.name.to_string(),
-            Verb::Update { id, .. } | Verb::Start { id } | Verb::Stop { id, .. } | Verb::Delete { id } => id.to_string(),
+            Verb::Update { id, .. } | Verb::Start { id } | Verb::Stop { id, .. } | Verb::Delete { id } => {
+                id.to_string()
+            }
             Verb::App { app, verb } => match verb {
                 AppVerb::Observe | AppVerb::Split(_) => app.to_string(),
                 AppVerb::Stage { revision }
