@@ -122,6 +122,12 @@ impl<'a> Evidence<'a> {
         self.observed_at < intent.started_at
     }
 
+    /// Whether the call would have shown by now, had it been made.
+    fn is_settled(&self, intent: &Intent) -> bool {
+        let settle = SignedDuration::from_secs(self.capabilities.settle_seconds);
+        self.observed_at.duration_since(intent.started_at) >= settle
+    }
+
     /// What follows from not seeing a guest, unless it was made only now.
     fn absence(&self, proven: Outcome) -> Outcome {
         match self.completeness {
@@ -132,9 +138,7 @@ impl<'a> Evidence<'a> {
 
     /// What follows from not seeing a guest that may still be on its way.
     fn absence_of_new(&self, intent: &Intent) -> Outcome {
-        let settle = SignedDuration::from_secs(self.capabilities.settle_seconds);
-        let settled = self.observed_at.duration_since(intent.started_at) >= settle;
-        if settled {
+        if self.is_settled(intent) {
             return self.absence(Outcome::Lost);
         }
         unknown(format!("a new guest may take {}s to appear", self.capabilities.settle_seconds))
@@ -233,8 +237,9 @@ fn replaced(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outc
         ([], None) => evidence.absence_of_new(intent),
         ([], Some(guest)) if guest.busy.is_some() => busy(guest),
         ([], Some(_)) if evidence.capabilities.creates_before_delete => evidence.absence_of_new(intent),
-        // The removal comes first and has not happened, so nothing has.
-        ([], Some(_)) => Outcome::Lost,
+        // The removal comes first and has not happened, so nothing has; unless whoever wrote it down is only about to.
+        ([], Some(_)) if evidence.is_settled(intent) => Outcome::Lost,
+        ([], Some(_)) => unknown(format!("it may be under way for {}s", evidence.capabilities.settle_seconds)),
         ([new], None) => match evidence.absence(Outcome::Lost) {
             Outcome::Lost => Outcome::Done { provider_id: new.clone() },
             unproven => unproven,

@@ -9,6 +9,7 @@ pub mod deployer;
 mod error;
 pub mod provider;
 pub mod session;
+pub mod simulated;
 
 pub use checked::Checked;
 pub use deployer::Deployer;

@@ -226,6 +226,15 @@ fn rows() -> Vec<Row> {
         Row { guests: vec![ours("101")], ..row("crashed before the release", Release, lost) },
         Row { guests: vec![ours("101")], ..row("crashed before the replacement", Replace, lost) },
         Row {
+            guests: vec![ours("101")],
+            age_seconds: 1,
+            ..row(
+                "another operator is only about to remove the old one",
+                Replace,
+                "its outcome is not known: it may be under way for 60s",
+            )
+        },
+        Row {
             guests: vec![made("102")],
             ..row("the answer to a replacement was lost", Replace, "it was done, to 102")
         },

@@ -1,0 +1,150 @@
+//! A client of a simulated place: the provider and the deployer that a control plane sees. It keeps nothing.
+
+use std::time::Duration;
+
+use setpoint_core::split::{Granularity, Split};
+
+use super::blueprint::Blueprint;
+use super::fields;
+use super::place::Place;
+use super::request::{AppVerb, Reply, Request, Verb};
+use crate::deployer::{AppName, Applied, Deployer, ObservedApp, RevisionOrder};
+use crate::error::{Error, Fault, Operation, Result};
+use crate::provider::{Abilities, Answer, Observed, Order, Provider, Scope};
+use crate::session::Logs;
+
+/// A control plane's way to a simulated place.
+#[derive(Debug, Clone)]
+pub struct Simulated {
+    pub(super) place: Place,
+    cluster: Box<str>,
+    abilities: Abilities,
+}
+
+impl Simulated {
+    /// A client that acts for the control plane `cluster`.
+    pub fn new(place: &Place, cluster: &str) -> Simulated {
+        let abilities = abilities(&place.program());
+        Simulated { place: place.clone(), cluster: cluster.into(), abilities }
+    }
+
+    async fn send(&self, intent: &str, verb: Verb) -> Result<Reply> {
+        self.place.send(Request { cluster: self.cluster.clone(), intent: intent.into(), verb }).await
+    }
+
+    async fn change(&self, intent: &str, verb: Verb) -> Result<()> {
+        self.send(intent, verb).await.map(drop)
+    }
+
+    async fn ask(&self, intent: &str, app: &AppName, verb: AppVerb) -> Result<Reply> {
+        self.send(intent, Verb::App { app: app.clone(), verb }).await
+    }
+}
+
+pub(super) fn abilities(program: &super::Program) -> Abilities {
+    Abilities {
+        guests: fields::capabilities(program),
+        runs_pods: true,
+        runs_machines: true,
+        needs_image: false,
+        traffic: Granularity::EXACT,
+    }
+}
+
+/// The place answered a question that was not asked.
+fn mismatch(operation: Operation, target: &str) -> Error {
+    Error::provider(operation, target, Fault::Garbled, "the answer is to another question")
+}
+
+impl Provider for Simulated {
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn observe<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Observed> {
+        Box::pin(async move {
+            match self.send("", Verb::Observe(scope.clone())).await? {
+                Reply::Observed(observed) => Ok(observed),
+                _ => Err(mismatch(Operation::Observe, "the place")),
+            }
+        })
+    }
+
+    fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>> {
+        Box::pin(async move {
+            let blueprint = Blueprint::read(order, &self.cluster)?;
+            match self.send(order.intent(), Verb::Create(blueprint)).await? {
+                Reply::Made(id) => Ok(id),
+                _ => Err(mismatch(Operation::Create, &order.name)),
+            }
+        })
+    }
+
+    fn update<'a>(&'a self, intent: &'a str, id: &'a str, order: &'a Order) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let blueprint = Blueprint::read(order, &self.cluster)?;
+            self.change(intent, Verb::Update { id: id.into(), blueprint }).await
+        })
+    }
+
+    fn start<'a>(&'a self, intent: &'a str, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.change(intent, Verb::Start { id: id.into() }))
+    }
+
+    fn stop<'a>(&'a self, intent: &'a str, id: &'a str, grace: Duration) -> Answer<'a, ()> {
+        Box::pin(self.change(intent, Verb::Stop { id: id.into(), grace }))
+    }
+
+    fn delete<'a>(&'a self, intent: &'a str, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.change(intent, Verb::Delete { id: id.into() }))
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+}
+
+impl Deployer for Simulated {
+    fn granularity(&self) -> Granularity {
+        self.abilities.traffic
+    }
+
+    fn observe<'a>(&'a self, app: &'a AppName) -> Answer<'a, ObservedApp> {
+        Box::pin(async move {
+            match self.ask("", app, AppVerb::Observe).await? {
+                Reply::App(observed) => Ok(observed),
+                _ => Err(mismatch(Operation::Observe, &app.name)),
+            }
+        })
+    }
+
+    fn stage<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
+        let verb = AppVerb::Stage { revision: order.name.clone() };
+        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+    }
+
+    fn warm<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
+        let verb = AppVerb::Warm { revision: order.name.clone(), replicas: order.replicas };
+        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+    }
+
+    fn drain<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
+        let within = Duration::from_secs(order.spec.drain_seconds.into());
+        let verb = AppVerb::Drain { revision: order.name.clone(), within };
+        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+    }
+
+    fn archive<'a>(&'a self, app: &'a AppName, revision: &'a str) -> Answer<'a, ()> {
+        let verb = AppVerb::Archive { revision: revision.to_owned() };
+        Box::pin(async move { self.ask("", app, verb).await.map(drop) })
+    }
+
+    fn apply_split<'a>(&'a self, app: &'a AppName, split: &'a Split) -> Answer<'a, Applied> {
+        Box::pin(async move {
+            match self.ask("", app, AppVerb::Split(split.clone())).await? {
+                Reply::Applied(applied) => Ok(applied),
+                _ => Err(mismatch(Operation::ApplySplit, &app.name)),
+            }
+        })
+    }
+}

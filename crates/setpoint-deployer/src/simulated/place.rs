@@ -1,0 +1,422 @@
+//! A simulated place: what there is, how it behaves, what happened, and the one clock that it all goes by, tokio's.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use setpoint_core::observation::{Completeness, Mark};
+use setpoint_core::value::Fields;
+use tokio::time::Instant;
+
+use super::blueprint::Body;
+use super::cloud::{Cloud, Done, Extent, Refusal};
+use super::drift;
+use super::fate::{self, Arranged, Fate};
+use super::fields;
+use super::instance::{Instance, Power};
+use super::platform::Platform;
+use super::program::{DriftKind, Outage, Program};
+use super::request::{Effect, Entry, Reply, Request, RequestLog, Verb};
+use crate::error::{Error, Fault, Operation, Result};
+use crate::provider::{self, Observed, Scope};
+
+/// A simulated place. Clones are the same place; clients are opened over it.
+#[derive(Clone)]
+pub struct Place {
+    shared: Arc<Mutex<State>>,
+    epoch: Timestamp,
+    born: Instant,
+}
+
+pub(super) struct State {
+    pub(super) program: Program,
+    pub(super) cloud: Cloud,
+    platform: Platform,
+    log: RequestLog,
+    dice: SmallRng,
+    arranged: VecDeque<Arranged>,
+    /// Requests that are still under way though their senders have given up, by when they arrive.
+    late: Vec<(Timestamp, Request)>,
+    next_drift: Option<Timestamp>,
+    /// The second that requests are counted in, and how many were taken in it.
+    counted: (i64, u32),
+}
+
+/// What comes back over the network, and whether only after the sender's patience is over.
+enum Response {
+    Answer(Result<Reply>),
+    Silence,
+}
+
+impl Place {
+    /// A place in which nothing is yet. `epoch` is the time as it is now; from here on it goes by tokio's clock.
+    pub fn new(program: Program, epoch: Timestamp) -> Place {
+        let mut dice = SmallRng::seed_from_u64(program.seed);
+        let state = State {
+            cloud: Cloud::new(dice.random()),
+            platform: Platform::default(),
+            log: RequestLog::new(),
+            dice,
+            arranged: VecDeque::new(),
+            late: Vec::new(),
+            next_drift: drift_after(&program, epoch),
+            counted: (0, 0),
+            program,
+        };
+        Place { shared: Arc::new(Mutex::new(state)), epoch, born: Instant::now() }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.epoch + self.born.elapsed()
+    }
+
+    /// How it behaves now.
+    pub fn program(&self) -> Program {
+        self.shared.lock().program.clone()
+    }
+
+    /// Changes how it behaves, from the next request on. What was promised once, it keeps: `settleSeconds` stays.
+    pub fn reprogram(&self, program: Program) -> Result<()> {
+        program.check(super::NAME)?;
+        let mut state = self.shared.lock();
+        if program.settle_seconds != state.program.settle_seconds {
+            return Err(Error::field(super::NAME, "spec.config.settleSeconds", "cannot be changed any more"));
+        }
+        if program.drift_every_ms != state.program.drift_every_ms {
+            state.next_drift = drift_after(&program, self.now());
+        }
+        state.program = program;
+        Ok(())
+    }
+
+    /// What becomes of the next request that changes something; and, unless `spares_looks`, of the next look too.
+    pub fn arrange(&self, fate: Fate, spares_looks: bool) {
+        self.shared.lock().arranged.push_back(Arranged { fate, spares_looks });
+    }
+
+    /// Whatever was arranged does not happen any more.
+    pub fn disarrange(&self) {
+        self.shared.lock().arranged.clear();
+    }
+
+    /// Reads the log of requests.
+    pub fn log<T>(&self, read: impl FnOnce(&RequestLog) -> T) -> T {
+        self.shared.lock().log_read(self.now(), read)
+    }
+
+    /// Everything that is really there, whatever can be observed.
+    pub fn truth(&self) -> Vec<provider::Instance> {
+        let now = self.now();
+        let mut state = self.shared.lock();
+        state.catch_up(now);
+        let State { cloud, program, .. } = &*state;
+        cloud.all().map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, true, now)).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.shared.lock().cloud.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a running Machine there, not by a request of ours.
+    pub fn plant(&self, name: &str, mark: Option<Mark>, given: &Fields) -> Box<str> {
+        let now = self.now();
+        let mut state = self.shared.lock();
+        let mark = mark.map(|mark| state.cloud.ownership(&mark));
+        let serial = state.cloud.put(Instance {
+            name: name.into(),
+            mark,
+            body: Body::Machine(fields::kept(given)),
+            pending: Fields::default(),
+            power: Power::On { asked: now, runs_from: now },
+            busy_until: now,
+            shows_from: now,
+        });
+        state.cloud.id(serial)
+    }
+
+    /// Makes something happen to an instance behind our back. Whether it was there.
+    pub fn drift(&self, id: &str, kind: DriftKind) -> bool {
+        let now = self.now();
+        let state = &mut *self.shared.lock();
+        let serial = state.cloud.serial(id);
+        serial.and_then(|it| drift::happen(&mut state.cloud, kind, it, &state.program, &mut state.dice, now)).is_some()
+    }
+
+    /// Somebody writes a mark on an instance by hand. Whether it was there.
+    pub fn mark(&self, id: &str, mark: &Mark) -> bool {
+        let state = &mut *self.shared.lock();
+        let Some(serial) = state.cloud.serial(id).filter(|serial| state.cloud.get(*serial).is_some()) else {
+            return false;
+        };
+        let mark = state.cloud.ownership(mark);
+        state.cloud.set_mark(serial, Some(mark));
+        true
+    }
+
+    /// Sends a request over the simulated network. Dropped on the way there it has no effect, dropped on the way back all
+    /// of it.
+    pub(super) async fn send(&self, request: Request) -> Result<Reply> {
+        let (operation, target) = (request.operation(), request.target());
+        let (there, back, timeout) = self.shared.lock().journey();
+        pause(there).await;
+        let response = self.shared.lock().receive(request, self.now());
+        match response {
+            Response::Answer(answer) => {
+                pause(back).await;
+                answer
+            }
+            Response::Silence => {
+                tokio::time::sleep(timeout).await;
+                Err(Error::provider(operation, &target, Fault::Unanswered, "the answer did not come"))
+            }
+        }
+    }
+
+    pub(super) fn read<T>(&self, read: impl FnOnce(&State, Timestamp) -> T) -> T {
+        let now = self.now();
+        let mut state = self.shared.lock();
+        state.catch_up(now);
+        read(&state, now)
+    }
+}
+
+/// A pause of no time is none: it does not even give way to others.
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+fn drift_after(program: &Program, now: Timestamp) -> Option<Timestamp> {
+    program.drift_every_ms.map(|every| now + Duration::from_millis(every))
+}
+
+impl State {
+    /// How long a request takes there and back, and how long its sender waits.
+    fn journey(&mut self) -> (Duration, Duration, Duration) {
+        let Program { latency_ms: least, latency_max_ms, .. } = self.program;
+        let most = latency_max_ms.unwrap_or(least);
+        let whole = if least == most { least } else { self.dice.random_range(least..=most) };
+        let there = if whole == 0 { 0 } else { self.dice.random_range(0..=whole) };
+        let timeout = self.program.timeout();
+        (Duration::from_millis(there), Duration::from_millis(whole - there), timeout)
+    }
+
+    /// What was due before now happens: late requests arrive, things drift, what is gone ceases to show.
+    fn catch_up(&mut self, now: Timestamp) {
+        while let Some(first) = (0..self.late.len()).min_by_key(|at| self.late[*at].0) {
+            if now < self.late[first].0 {
+                break;
+            }
+            let (at, request) = self.late.remove(first);
+            drop(self.carry_out(&request, Extent::Full, at));
+        }
+        while let Some(at) = self.next_drift.filter(|at| *at <= now) {
+            self.drift(at);
+            self.next_drift = drift_after(&self.program, at);
+        }
+        self.cloud.forget(now);
+    }
+
+    fn drift(&mut self, at: Timestamp) {
+        let State { cloud, program, dice, .. } = self;
+        let kinds: Vec<DriftKind> = program.drift.iter().copied().collect();
+        let Some(serial) = drift::pick(cloud, dice).filter(|_| !kinds.is_empty()) else { return };
+        let kind = kinds[dice.random_range(0..kinds.len())];
+        drift::happen(cloud, kind, serial, program, dice, at);
+    }
+
+    fn log_read<T>(&mut self, now: Timestamp, read: impl FnOnce(&RequestLog) -> T) -> T {
+        self.catch_up(now);
+        read(&self.log)
+    }
+
+    /// A request comes to where the place is.
+    fn receive(&mut self, request: Request, now: Timestamp) -> Response {
+        self.catch_up(now);
+        let refused = |fault: Fault, words: &str| {
+            Response::Answer(Err(Error::provider(request.operation(), &request.target(), fault, words)))
+        };
+        match self.program.down {
+            Some(Outage::Refuses) => return refused(Fault::Unreachable, "connection refused"),
+            Some(Outage::Silent) => return Response::Silence,
+            None => {}
+        }
+        if let Some(after) = self.throttle(now) {
+            return refused(Fault::Throttled { after: Some(after) }, "too many requests");
+        }
+        match self.fate(request.operation()) {
+            Fate::Fine => Response::Answer(self.carry_out(&request, Extent::Full, now)),
+            Fate::Unreachable => refused(Fault::Unreachable, "connection refused"),
+            Fate::LostRequest => Response::Silence,
+            Fate::Late => {
+                if request.operation() != Operation::Observe {
+                    self.late.push((now + Duration::from_millis(self.program.late_request_ms), request));
+                }
+                Response::Silence
+            }
+            Fate::FailedBefore => {
+                self.witness(&request, now, None, Effect::None, Err(Fault::Broken));
+                refused(Fault::Broken, "internal error")
+            }
+            // What is refused is refused, whatever else goes wrong; the others fail once they were begun.
+            Fate::HalfDone => match self.carry_out(&request, Extent::Half, now) {
+                Ok(_) => refused(Fault::Broken, "internal error"),
+                error => Response::Answer(error),
+            },
+            Fate::FailedAfter => match self.carry_out(&request, Extent::Full, now) {
+                Ok(_) => refused(Fault::Broken, "internal error"),
+                error => Response::Answer(error),
+            },
+            Fate::LostResponse => {
+                drop(self.carry_out(&request, Extent::Full, now));
+                Response::Silence
+            }
+            Fate::Garbled => {
+                drop(self.carry_out(&request, Extent::Full, now));
+                refused(Fault::Garbled, "<html>502</html>")
+            }
+        }
+    }
+
+    fn fate(&mut self, operation: Operation) -> Fate {
+        match self.arranged.iter().position(|arranged| arranged.fits(operation)) {
+            Some(at) => self.arranged.remove(at).map_or(Fate::Fine, |arranged| arranged.fate),
+            None => fate::draw(&self.program, &mut self.dice),
+        }
+    }
+
+    /// Until when to wait, if there were too many requests in this second.
+    fn throttle(&mut self, now: Timestamp) -> Option<Duration> {
+        let limit = self.program.requests_per_second?;
+        let second = now.as_second();
+        if self.counted.0 != second {
+            self.counted = (second, 0);
+        }
+        self.counted.1 = self.counted.1.saturating_add(1);
+        (self.counted.1 > limit).then_some(Duration::from_secs(1))
+    }
+
+    /// Does what a request asks for, and writes it into the log.
+    fn carry_out(&mut self, request: &Request, extent: Extent, now: Timestamp) -> Result<Reply> {
+        let owner_before = self.owner_of_target(request);
+        match self.step(request, extent, now) {
+            Ok((reply, serial, effect)) => {
+                let owner = serial.and_then(|serial| self.owner(serial)).or(owner_before);
+                self.witness(request, now, serial.map(|serial| (serial, owner)), effect, Ok(()));
+                Ok(reply)
+            }
+            Err((fault, words)) => {
+                self.witness(request, now, None, Effect::None, Err(fault.clone()));
+                Err(Error::provider(request.operation(), &request.target(), fault, words))
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        request: &Request,
+        extent: Extent,
+        now: Timestamp,
+    ) -> std::result::Result<(Reply, Option<u64>, Effect), Refusal> {
+        let cluster = &*request.cluster;
+        let State { cloud, platform, program, .. } = self;
+        let done = match &request.verb {
+            Verb::Observe(scope) => return Ok((Reply::Observed(self.look(scope, now)), None, Effect::None)),
+            Verb::App { app, verb } => {
+                let (reply, effect) = platform.step(cluster, app, verb, program, extent, now)?;
+                return Ok((reply, None, effect));
+            }
+            Verb::Create(blueprint) => {
+                let Done { serial, effect } = cloud.create(blueprint, program, extent, now)?;
+                let id = cloud.id(serial.unwrap_or_default());
+                return Ok((Reply::Made(id), serial, effect));
+            }
+            Verb::Update { id, blueprint } => cloud.update(id, blueprint, program, extent, now),
+            Verb::Start { id } => cloud.start(id, cluster, program, extent, now),
+            Verb::Stop { id, grace } => cloud.stop(id, cluster, *grace, program, extent, now),
+            Verb::Delete { id } => cloud.delete(id, cluster, program, extent, now),
+        }?;
+        Ok((Reply::Done, done.serial, done.effect))
+    }
+
+    /// What shows of what is in scope, as far as it can be read for now.
+    fn look(&mut self, scope: &Scope, now: Timestamp) -> Observed {
+        let State { cloud, program, dice, .. } = self;
+        let is_partial = program.partial_rate > 0.0 && dice.random_bool(program.partial_rate);
+        let shown: Vec<(u64, &Instance)> = match scope {
+            Scope::Everything => cloud.all().chain(cloud.ghosts()).collect(),
+            Scope::Owner(owner) => {
+                let is_owned = |instance: &Instance| instance.mark.as_ref().is_some_and(|mark| *mark.owner == **owner);
+                let ghosts = cloud.ghosts().filter(|(_, instance)| is_owned(instance));
+                cloud.owned(owner).chain(ghosts).collect()
+            }
+            Scope::Instance(id) => {
+                let serial = cloud.serial(id);
+                let there = serial.and_then(|serial| Some((serial, cloud.get(serial)?)));
+                let ghost = || cloud.ghosts().find(|(ghost, _)| Some(*ghost) == serial);
+                there.or_else(ghost).into_iter().collect()
+            }
+        };
+        let mut instances = Vec::with_capacity(shown.len());
+        for (serial, instance) in shown.into_iter().filter(|(_, instance)| instance.shows_from <= now) {
+            if is_partial && dice.random_bool(0.5) {
+                continue;
+            }
+            let is_readable = program.unreadable_rate == 0.0 || !dice.random_bool(program.unreadable_rate);
+            instances.push(instance.observe(cloud.id(serial), serial, program, is_readable, now));
+        }
+        let completeness = match is_partial {
+            true => Completeness::Partial("the place shows only a part for now".to_owned()),
+            false => Completeness::Complete,
+        };
+        Observed { completeness, instances, observed_at: now }
+    }
+
+    fn owner(&self, serial: u64) -> Option<Box<str>> {
+        self.cloud.get(serial)?.mark.as_ref().map(|mark| (*mark.owner).into())
+    }
+
+    /// The owner of what a request is about to remove.
+    fn owner_of_target(&self, request: &Request) -> Option<Box<str>> {
+        let Verb::Delete { id } = &request.verb else { return None };
+        self.owner(self.cloud.serial(id)?)
+    }
+
+    fn witness(
+        &mut self,
+        request: &Request,
+        at: Timestamp,
+        done: Option<(u64, Option<Box<str>>)>,
+        effect: Effect,
+        answer: std::result::Result<(), Fault>,
+    ) {
+        let (serial, owner) = done.unzip();
+        self.log.push(Entry {
+            number: 0,
+            at,
+            operation: request.operation(),
+            target: request.target(),
+            intent: request.intent.clone(),
+            instance: serial.map(|serial| self.cloud.id(serial)),
+            owner: owner.flatten(),
+            effect,
+            answer,
+        });
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("instances", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,4 @@
+//! What deployers promise, proven on the simulated one.
+
+mod schedules;
+mod simulated;

@@ -1,0 +1,1 @@
+//! The simulated place on its own.
