@@ -5,6 +5,7 @@
 //! before anything is sent.
 
 mod checked;
+pub mod conformance;
 pub mod deployer;
 mod error;
 pub mod provider;
