@@ -8,10 +8,16 @@ mod checked;
 pub mod conformance;
 pub mod deployer;
 mod error;
+mod guard;
+mod order;
 pub mod provider;
+pub mod registry;
+pub mod revisions;
 pub mod session;
 
 pub use checked::Checked;
 pub use deployer::Deployer;
 pub use error::{Error, Fault, Operation, ProviderError, Result, Retry, SpecError};
+pub use guard::{Deadlines, Guarded};
 pub use provider::Provider;
+pub use registry::{Driver, Registry};
