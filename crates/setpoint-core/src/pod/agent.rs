@@ -26,7 +26,7 @@ pub struct Facts<'a> {
     pub pod: Option<&'a Pod>,
     /// What runs of it; `None` if it is known that there is nothing.
     pub instance: Option<&'a InstanceFacts>,
-    /// What keeps it from being started, if that was found out.
+    /// What kept it from being started when that was last tried. The status says so until it can be.
     pub hold: Option<&'a Hold>,
     /// The grace of the last order to stop it, as far as that is remembered. To order it again does no harm.
     pub ordered_grace: Option<Duration>,
@@ -138,7 +138,6 @@ fn of_finished(pod: &Pod, facts: Facts<'_>) -> Act {
 
 fn of_living(pod: &Pod, facts: Facts<'_>) -> Act {
     match facts.instance {
-        None if facts.hold.is_some() => Act::Wait { until: status::deadline(pod) },
         None => Act::Create,
         Some(instance) if instance.run == RunState::Stopped && !instance.has_finished() => {
             Act::Start { id: instance.id.clone() }
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_pod_up_is_told_and_nothing_is_made() {
+    fn what_holds_a_pod_up_is_told_and_it_is_tried_again() {
         let hold = Hold {
             container: Some("web".to_owned()),
             reason: "CreateContainerConfigError".to_owned(),
@@ -371,7 +370,7 @@ mod tests {
         };
         let (pod, node) = (pod(json!({})), node());
         let decision = decide(Facts { hold: Some(&hold), ..facts(Some(&pod), None, &node) });
-        assert_eq!(decision.act, nothing());
+        assert_eq!(decision.act, Act::Create);
         let waiting = decision.status.unwrap().container_statuses.unwrap()[0].state.clone().unwrap().waiting.unwrap();
         assert_eq!(waiting.reason.as_deref(), Some("CreateContainerConfigError"));
         assert_eq!(waiting.message.as_deref(), Some("secret \"login\" not found"));
