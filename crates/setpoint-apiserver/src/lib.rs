@@ -27,6 +27,7 @@ pub mod go_regex;
 mod head;
 pub mod health;
 mod idle;
+mod in_process;
 pub mod ip;
 pub mod json_syntax;
 pub mod kind;
@@ -61,4 +62,5 @@ pub mod verbs;
 pub mod write;
 
 pub use authentication::{Identity, Issuer, Users};
+pub use in_process::InProcess;
 pub use server::{Server, Setup};

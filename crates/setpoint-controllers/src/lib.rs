@@ -1,1 +1,18 @@
-//! The controllers of Setpoint.
+//! The controllers of Setpoint: glue between the Kubernetes API, the pure core and the deployers.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
+//! | [`binder`] | puts Pods that have no node on the local one |
+//! | [`queue`] | work by key, for all of them |
+//! | [`events`] | Events that people read, each told once |
+//!
+//! They reach the API with `kube` alone and do not know which server it is.
+
+pub mod binder;
+pub mod events;
+pub mod node;
+pub mod queue;
+
+pub use binder::Binder;
+pub use node::NodeAgent;

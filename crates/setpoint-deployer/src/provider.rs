@@ -27,6 +27,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
 use setpoint_core::observation::{Completeness, Guest, Mark, Observation};
 use setpoint_core::pod::PodState;
+pub use setpoint_core::pod::{Variables, Volume, VolumeFile};
 use setpoint_core::registry::Capabilities;
 use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
@@ -154,30 +155,6 @@ pub struct PodOrder {
     pub volumes: BTreeMap<String, Volume>,
 }
 
-/// The variables of a container. Their values may come from Secrets and are shown to nobody.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Variables(pub Vec<(String, String)>);
-
-/// What a volume holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Volume {
-    /// An empty folder that lives as long as the Pod.
-    Empty,
-    /// A folder of the machine.
-    Host { path: String },
-    /// Files by their path in the volume.
-    Files(BTreeMap<String, VolumeFile>),
-}
-
-/// A file of a volume. Its content may come from a Secret and is shown to nobody.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VolumeFile {
-    pub content: Vec<u8>,
-    /// Who may read it, as `chmod` takes it.
-    pub mode: u32,
-}
-
 /// What to look at again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -201,17 +178,5 @@ impl Order {
     /// The intent under which it is made.
     pub fn intent(&self) -> &str {
         self.mark.intent.as_deref().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Variables {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
-    }
-}
-
-impl fmt::Debug for VolumeFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VolumeFile({} bytes, {:o})", self.content.len(), self.mode)
     }
 }

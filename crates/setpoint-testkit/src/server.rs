@@ -25,6 +25,7 @@ pub struct Server {
     program: PathBuf,
     options: Vec<String>,
     environment: Vec<(String, String)>,
+    runs_pods: bool,
     folder: TempDir,
     process: Option<Child>,
 }
@@ -48,13 +49,20 @@ impl Server {
     pub fn new(program: impl Into<PathBuf>, options: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("setpoint-").tempdir()?;
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Ok(Self { program: program.into(), options, environment: Vec::new(), folder, process: None })
+        Ok(Self { program: program.into(), options, environment: Vec::new(), runs_pods: false, folder, process: None })
     }
 
     /// The same server with a variable in its environment, from its next start on.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same server with this machine as its node `local`, from its next start on. Without this, Pods stay unbound.
+    #[must_use]
+    pub fn running_pods(mut self) -> Self {
+        self.runs_pods = true;
         self
     }
 
@@ -77,6 +85,9 @@ impl Server {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(self.data_dir()).args(&self.options);
+        if !self.runs_pods {
+            command.arg("--no-local");
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -7,6 +7,7 @@ mod get;
 mod history;
 mod issuer;
 mod kubeconfig;
+mod local;
 mod logging;
 mod pki;
 mod resource;

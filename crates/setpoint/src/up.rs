@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
+use crate::local::Local;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
@@ -60,6 +61,9 @@ pub(crate) struct Up {
     /// How many files of the audit log are kept
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     audit_log_files: u64,
+    /// Do not run Pods on this machine
+    #[arg(long)]
+    no_local: bool,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
     log_format: logging::Format,
@@ -102,6 +106,7 @@ impl Up {
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
+        let local = if self.no_local { None } else { Some(Local::start(&server, &data).await?) };
         let access = Access {
             server: &url,
             tls_server_name: None,
@@ -115,6 +120,10 @@ impl Up {
         let tls = serving.tls()?;
         tokio::spawn(serving.keep_valid());
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
+        let stop = async {
+            stop.await;
+            local.into_iter().for_each(Local::stop);
+        };
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
         let closed = tokio::time::timeout(DRAIN, store.close()).await;
         // Whatever became of the store.

@@ -26,7 +26,9 @@ const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 /// The default ClusterRoles and ClusterRoleBindings, complete but for what the server adds to every object.
 pub fn objects() -> impl Iterator<Item = (Kind, Value)> {
     let roles = ROLES.iter().map(|role| (Kind::ClusterRole, role.object()));
-    roles.chain(BINDINGS.iter().map(|(name, groups)| (Kind::ClusterRoleBinding, binding(name, groups))))
+    let groups = BINDINGS.iter().map(|(name, groups)| binding(name, "Group", groups));
+    let users = USER_BINDINGS.iter().map(|(name, users)| binding(name, "User", users));
+    roles.chain(groups.chain(users).map(|binding| (Kind::ClusterRoleBinding, binding)))
 }
 
 struct Role {
@@ -79,11 +81,11 @@ fn part_label(whole: &str) -> String {
     format!("{GROUP}/aggregate-to-{whole}")
 }
 
-fn binding(name: &str, groups: &[&str]) -> Value {
+fn binding(name: &str, kind: &str, subjects: &[&str]) -> Value {
     let mut object = head("ClusterRoleBinding", name);
     object["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": name});
     object["subjects"] =
-        groups.iter().map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group})).collect();
+        subjects.iter().map(|subject| json!({"kind": kind, "apiGroup": GROUP, "name": subject})).collect();
     object
 }
 
@@ -125,9 +127,13 @@ const BINDINGS: &[(&str, &[&str])] = &[
     ("system:basic-user", &[AUTHENTICATED]),
     ("system:discovery", &[AUTHENTICATED]),
     ("system:monitoring", &["system:monitoring"]),
+    ("system:node", &["system:nodes"]),
     ("system:public-info-viewer", &[AUTHENTICATED, UNAUTHENTICATED]),
     ("system:service-account-issuer-discovery", &[SERVICE_ACCOUNTS]),
 ];
+
+/// Each gives the ClusterRole of its own name to users.
+const USER_BINDINGS: &[(&str, &[&str])] = &[("system:kube-scheduler", &["system:kube-scheduler"])];
 
 const ROLES: &[Role] = &[
     Role { name: "admin", part_of: None, rules: Rules::Gathered },
@@ -166,6 +172,7 @@ const ROLES: &[Role] = &[
             ],
         )],
     ),
+    own("system:kube-scheduler", SCHEDULER),
     own(
         "system:monitoring",
         &[at(
@@ -173,6 +180,7 @@ const ROLES: &[Role] = &[
             &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"],
         )],
     ),
+    own("system:node", NODE),
     own("system:public-info-viewer", &[at(GET, &["/healthz", "/livez", "/readyz", "/version", "/version/"])]),
     own(
         "system:service-account-issuer-discovery",
@@ -187,6 +195,36 @@ const ROLES: &[Role] = &[
         )],
     ),
     Role { name: "view", part_of: Some("edit"), rules: Rules::Gathered },
+];
+
+/// What runs Pods: it says how they and their node are, and reads what they refer to. Beyond Kubernetes' it reads Events, to
+/// count on one that it wrote before a restart.
+const NODE: &[Rule] = &[
+    on(CREATE, &["authentication.k8s.io"], &["tokenreviews"]),
+    on(CREATE, &["authorization.k8s.io"], &["localsubjectaccessreviews", "subjectaccessreviews"]),
+    on(READ, &[""], &["services"]),
+    on(&["create", "get", "list", "patch", "update", "watch"], &[""], &["nodes"]),
+    on(&["patch", "update"], &[""], &["nodes/status"]),
+    on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
+    on(&["create", "delete", "get", "list", "watch"], &[""], &["pods"]),
+    on(&["patch", "update"], &[""], &["pods/status"]),
+    on(CREATE, &[""], &["pods/eviction"]),
+    on(READ, &[""], &["configmaps", "secrets"]),
+    on(GET, &[""], &["persistentvolumeclaims"]),
+    on(&["create", "delete", "get", "patch", "update"], &["coordination.k8s.io"], &["leases"]),
+    on(CREATE, &[""], &["serviceaccounts/token"]),
+];
+
+/// What puts Pods on nodes.
+const SCHEDULER: &[Rule] = &[
+    on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
+    on(READ, &[""], &["namespaces", "nodes", "persistentvolumeclaims", "services"]),
+    on(&["delete", "get", "list", "watch"], &[""], &["pods"]),
+    on(CREATE, &[""], &["pods/binding"]),
+    on(&["patch", "update"], &[""], &["pods/status"]),
+    on(READ, &["apps"], &["replicasets", "statefulsets"]),
+    on(READ, &["policy"], &["poddisruptionbudgets"]),
+    on(&["create", "get", "list", "patch", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
 ];
 
 const ADMIN: &[Rule] = &[

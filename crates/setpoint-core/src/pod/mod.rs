@@ -1,8 +1,23 @@
 //! What becomes of a Pod on the machine that runs it.
 //!
 //! [`state`] is what is observed of its containers. It is the one thing that those who run containers and those who tell
-//! about it have in common.
+//! about it have in common. [`references`] says what a Pod needs from elsewhere; with what was found of it,
+//! [`environment`] and [`volumes`] make the [`content`] that its containers are given. [`agent`] decides what to do next with
+//! a Pod and what runs of it, and [`status`] says how it is.
 
+pub mod agent;
+pub mod content;
+pub mod environment;
+pub mod expansion;
+pub mod fields;
+#[cfg(test)]
+mod fixtures;
+pub mod references;
 pub mod state;
+pub mod status;
+pub mod volumes;
 
+pub use content::{Variables, Volume, VolumeFile};
+pub use fields::NodeFacts;
+pub use references::{Found, Needs, ReferenceError, TokenNeed};
 pub use state::{ContainerState, Exit, Notice, NoticeKind, Phase, PodState, PortState, Role, Usage};

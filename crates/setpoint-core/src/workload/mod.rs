@@ -19,7 +19,7 @@
 
 pub mod deployment;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod int_or_percent;
 pub mod pod_state;
 pub mod ranking;

@@ -1,0 +1,67 @@
+//! The patch that makes a Pod's status what it should be, and touches nothing else.
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde_json::{Map, Value, json};
+
+/// Lists that a strategic merge patch would add to.
+const MERGED: [&str; 2] = ["hostIPs", "podIPs"];
+
+/// A strategic merge patch of the status, for this Pod alone and not for another of its name. Conditions that others write
+/// meanwhile stay.
+pub(super) fn patch(pod: &Pod, status: &PodStatus) -> Value {
+    let old = members(pod.status.as_ref());
+    let new = members(Some(status));
+    let mut changed = Map::new();
+    for (name, value) in &new {
+        if old.get(name) == Some(value) {
+            continue;
+        }
+        let mut value = value.clone();
+        if let (true, Value::Array(items)) = (MERGED.contains(&name.as_str()) && old.contains_key(name), &mut value) {
+            items.insert(0, json!({"$patch": "replace"}));
+        }
+        changed.insert(name.clone(), value);
+    }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        changed.insert(name.clone(), Value::Null);
+    }
+    json!({"metadata": {"uid": pod.metadata.uid}, "status": changed})
+}
+
+fn members(status: Option<&PodStatus>) -> Map<String, Value> {
+    match serde_json::to_value(status.cloned().unwrap_or_default()) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_is_in_the_patch() {
+        let old = json!({"phase": "Running", "reason": "x", "podIP": "1.1.1.1", "podIPs": [{"ip": "1.1.1.1"}], "qosClass": "BestEffort"});
+        let rows = [
+            ("nothing", old.clone(), json!({})),
+            (
+                "a phase",
+                json!({"phase": "Failed", "reason": "x", "podIP": "1.1.1.1", "podIPs": [{"ip": "1.1.1.1"}], "qosClass": "BestEffort"}),
+                json!({"phase": "Failed"}),
+            ),
+            (
+                "a reason that is gone, another address",
+                json!({"phase": "Running", "podIP": "2.2.2.2", "podIPs": [{"ip": "2.2.2.2"}], "qosClass": "BestEffort"}),
+                json!({"reason": null, "podIP": "2.2.2.2", "podIPs": [{"$patch": "replace"}, {"ip": "2.2.2.2"}]}),
+            ),
+        ];
+        for (name, new, expected) in rows {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"uid": "u"}, "status": old})).unwrap();
+            let status: PodStatus = serde_json::from_value(new).unwrap();
+            assert_eq!(patch(&pod, &status), json!({"metadata": {"uid": "u"}, "status": expected}), "{name}");
+        }
+        let status: PodStatus = serde_json::from_value(json!({"podIPs": [{"ip": "2.2.2.2"}]})).unwrap();
+        let expected = json!({"metadata": {"uid": null}, "status": {"podIPs": [{"ip": "2.2.2.2"}]}});
+        assert_eq!(patch(&Pod::default(), &status), expected, "a first address replaces nothing");
+    }
+}

@@ -1,0 +1,69 @@
+//! The node `local`: this machine, where Pods run as processes.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use setpoint_apiserver::authorization::MASTERS;
+use setpoint_apiserver::{Identity, Server};
+use setpoint_controllers::node::machine;
+use setpoint_controllers::node::registration::Registration;
+use setpoint_controllers::{Binder, NodeAgent};
+use setpoint_deployer::Provider;
+use setpoint_deployer::process::{ProcessProvider, Settings};
+use tokio::task::JoinSet;
+
+use crate::data_dir::DataDir;
+
+/// The name of the node, and of the Environment that it stands for.
+const NODE: &str = "local";
+/// What runs containers there.
+const RUNTIME: &str = "process";
+/// Where Pods' files are, in the data folder.
+const PODS: &str = "pods";
+
+/// Those that work for the node. They are clients of the server, with the rights that their kind has on Kubernetes.
+#[derive(Debug)]
+pub(crate) struct Local(JoinSet<()>);
+
+impl Local {
+    pub(crate) async fn start(server: &Server, data: &DataDir) -> Result<Local> {
+        let cluster = cluster_id(server).await?;
+        let folder = data.file(PODS);
+        let settings = Settings::new(folder.clone(), &cluster).context("cannot run Pods on this machine")?;
+        let provider: Arc<dyn Provider> = Arc::new(ProcessProvider::open(settings).with_context(|| {
+            format!("cannot run Pods in {}; --no-local starts without", folder.display())
+        })?);
+        let node = Identity::new(format!("system:node:{NODE}"), ["system:nodes"]);
+        let registration = Registration {
+            facts: machine::facts(NODE, NODE, RUNTIME, &folder),
+            system: machine::system(env!("CARGO_PKG_VERSION"), RUNTIME),
+            provider_id: format!("setpoint://{cluster}/{NODE}"),
+        };
+        let agent = NodeAgent { client: client(server, node), registration, provider, cluster };
+        let scheduler = Identity::new("system:kube-scheduler", Vec::<String>::new());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(agent.run());
+        tasks.spawn(Binder::new(client(server, scheduler), NODE).run());
+        Ok(Local(tasks))
+    }
+
+    /// Stops those that work for the node, and nothing that runs on it.
+    pub(crate) fn stop(mut self) {
+        tracing::info!("Pods on this machine go on running; the next start takes them up again");
+        self.0.abort_all();
+    }
+}
+
+/// What this control plane marks its instances with: it stays as long as its objects do.
+async fn cluster_id(server: &Server) -> Result<String> {
+    let itself = Identity::new("system:setpoint", [MASTERS]);
+    let namespaces: Api<Namespace> = Api::all(client(server, itself));
+    let namespace = namespaces.get("kube-system").await.context("cannot read the namespace kube-system")?;
+    namespace.metadata.uid.context("the namespace kube-system has no uid")
+}
+
+fn client(server: &Server, identity: Identity) -> Client {
+    Client::new(server.acting_as(identity), "default")
+}
