@@ -244,7 +244,7 @@ impl Witness for Stage {
 }
 
 /// An order for a Pod whose command says what kind it is: enough for places in which nothing really runs.
-pub(super) fn order(name: &str, intent: &str, kind: Kind) -> Order {
+pub(crate) fn order(name: &str, intent: &str, kind: Kind) -> Order {
     let command = match kind {
         Kind::Ordinary => vec!["run".to_owned()],
         Kind::Lingering(time) => vec!["linger".to_owned(), time.as_millis().to_string()],
