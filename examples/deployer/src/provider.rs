@@ -99,7 +99,8 @@ impl Provider for Client {
 
     fn observe<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Observed> {
         Box::pin(async move {
-            let entries = self.folder.entries().map_err(|error| failed(Operation::Observe, &scope.to_string(), &error))?;
+            let entries =
+                self.folder.entries().map_err(|error| failed(Operation::Observe, &scope.to_string(), &error))?;
             let is_shown = |(id, entry): &(&String, &Entry)| match scope {
                 Scope::Everything => true,
                 Scope::Instance(of) => ***id == **of,
@@ -117,9 +118,8 @@ impl Provider for Client {
     fn update<'a>(&'a self, _: &'a str, id: &'a str, order: &'a Order) -> Answer<'a, ()> {
         Box::pin(async move {
             let needs_ms = needs(order)?;
-            let updated = self.change(Operation::Update, id, |entry| {
-                std::mem::replace(&mut entry.needs_ms, needs_ms) != needs_ms
-            });
+            let updated = self
+                .change(Operation::Update, id, |entry| std::mem::replace(&mut entry.needs_ms, needs_ms) != needs_ms);
             updated?.ok_or_else(|| Error::provider(Operation::Update, id, Fault::NotFound, ""))
         })
     }
@@ -193,7 +193,11 @@ fn needs(order: &Order) -> Result<Option<i64>> {
         ["run"] => Ok(Some(0)),
         ["stay"] => Ok(None),
         ["linger", time] => time.parse().map(Some).map_err(|_| {
-            Error::field(&order.name, "spec.containers[main].command", "lingers for milliseconds, and that is no number")
+            Error::field(
+                &order.name,
+                "spec.containers[main].command",
+                "lingers for milliseconds, and that is no number",
+            )
         }),
         _ => Err(Error::field(&order.name, "spec.containers[main].command", "is none that this deployer knows")),
     }

@@ -50,7 +50,10 @@ noop@1.0.0: 0 hold, 3 are broken, 1 do not apply
 fn a_deployer_that_is_not_there_is_told_apart() -> Result<()> {
     let output = conformance(&["nothing"])?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(complaint.starts_with("error: there is no deployer nothing: there is liar@1.0.0, noop@1.0.0"), "{complaint}");
+    assert!(
+        complaint.starts_with("error: there is no deployer nothing: there is liar@1.0.0, noop@1.0.0"),
+        "{complaint}"
+    );
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true));
     Ok(())
 }
