@@ -5,13 +5,20 @@
 //! before anything is sent.
 
 mod checked;
+pub mod conformance;
 pub mod deployer;
 mod error;
+mod guard;
+mod order;
 pub mod provider;
+pub mod registry;
+pub mod revisions;
 pub mod session;
 pub mod simulated;
 
 pub use checked::Checked;
 pub use deployer::Deployer;
 pub use error::{Error, Fault, Operation, ProviderError, Result, Retry, SpecError};
+pub use guard::{Deadlines, Guarded};
 pub use provider::Provider;
+pub use registry::{Driver, Registry};
