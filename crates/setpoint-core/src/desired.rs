@@ -47,6 +47,15 @@ pub struct Record {
     pub secrets: Vec<Box<str>>,
     /// Calls that were begun and whose outcome is not on record yet.
     pub intents: Vec<Intent>,
+    /// When that was observed which the record tells. An earlier look knows less than the record and proves nothing.
+    pub observed_at: Option<Timestamp>,
+}
+
+impl Record {
+    /// Whether a look was made before what is on record was observed.
+    pub fn is_newer_than(&self, observed_at: Timestamp) -> bool {
+        self.observed_at.is_some_and(|recorded| observed_at < recorded)
+    }
 }
 
 /// A call that was written down before it was made.

@@ -150,6 +150,9 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
     if evidence.is_before(intent) {
         return unknown("nothing was observed since the call".to_owned());
     }
+    if desired.record.is_newer_than(evidence.observed_at) {
+        return unknown("what is on record was observed later".to_owned());
+    }
     match intent.action {
         Action::Create => created(intent, desired, evidence),
         Action::Replace => replaced(intent, desired, evidence),
@@ -171,11 +174,12 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
 pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     let mut intents: Vec<&Intent> = desired.record.intents.iter().collect();
     intents.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+    let is_outdated = |intent| evidence.is_before(intent) || desired.record.is_newer_than(evidence.observed_at);
     let mut provider_id = desired.record.provider_id.clone();
     let (mut surplus, mut open) = (Vec::new(), Vec::new());
     for intent in intents {
         match (intent.action, recover(intent, desired, evidence)) {
-            (action, Outcome::Unknown { reason }) if makes_a_guest(action) || evidence.is_before(intent) => {
+            (action, Outcome::Unknown { reason }) if makes_a_guest(action) || is_outdated(intent) => {
                 return Settled::Wait { action, reason };
             }
             // To do it again would do no harm, and what could not be read is not written anyway.

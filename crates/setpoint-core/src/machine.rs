@@ -57,6 +57,7 @@ fn record(status: &MachineStatus) -> Record {
     Record {
         provider_id: status.provider_id.as_deref().map(Into::into),
         spec_digest: status.spec_digest.as_deref().map(Into::into),
+        observed_at: status.observed_at,
         secrets: status.secret_fields.iter().map(|path| path.as_str().into()).collect(),
         intents: status
             .intents

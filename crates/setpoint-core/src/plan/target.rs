@@ -39,6 +39,10 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
     if !impossible.is_empty() {
         return Outcome { refused: impossible, ..Outcome::default() };
     }
+    if desired.record.is_newer_than(input.observation.observed_at) {
+        let message = "what is on record was observed later than this".to_owned();
+        return Outcome::waits(&desired.target, None, WaitsOn::Observation, message);
+    }
     match found {
         Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
         // What is not its own is not removed with it.

@@ -1,5 +1,6 @@
 //! What is done, what waits and what is refused, a sentence a row.
 
+use jiff::SignedDuration;
 use setpoint_api::step::Action;
 use setpoint_core::desired::{Create, DeletionPolicy, Desired, Intent, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
@@ -18,6 +19,8 @@ fn what_is_there_and_what_is_not() {
     environment_never.policy.create = Create::Never;
     let another_cluster = marked(web_guest(), |mark| mark.cluster = "cluster-2".into());
     let elsewhere = another_cluster.clone();
+    let mut seen_later = known_web();
+    seen_later.record.observed_at = Some(now() + SignedDuration::from_secs(1));
     let another_owner = marked(web_guest(), |mark| mark.owner_uid = "uid-else".into());
     check(vec![
         ("nothing desired, nothing there", scene(vec![], vec![]), &[]),
@@ -27,6 +30,11 @@ fn what_is_there_and_what_is_not() {
         (
             "what cannot be seen right now is not made again",
             scene(vec![known_web()], vec![]).partial("timeout"),
+            &["web: waits on Observation"],
+        ),
+        (
+            "what is on record was seen after this look, which therefore proves nothing",
+            scene(vec![seen_later], vec![]),
             &["web: waits on Observation"],
         ),
         (

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use setpoint_core::split::{Granularity, Split};
 
-use super::blueprint::Blueprint;
+use super::blueprint::{Blueprint, STOP_MS};
 use super::fields;
 use super::place::Place;
-use super::request::{AppVerb, Reply, Request, Verb};
+use super::request::{AppVerb, Reply, Request, RevisionBrief, Verb};
 use crate::deployer::{AppName, Applied, Deployer, ObservedApp, RevisionOrder};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Abilities, Answer, Observed, Order, Provider, Scope};
@@ -49,6 +49,16 @@ pub(super) fn abilities(program: &super::Program) -> Abilities {
         needs_image: false,
         traffic: Granularity::EXACT,
     }
+}
+
+fn brief(order: &RevisionOrder) -> Result<RevisionBrief> {
+    let containers = order.spec.template.spec.iter().flat_map(|spec| &spec.containers);
+    let variables = containers.flat_map(|container| container.env.iter().flatten());
+    let time = variables.filter(|variable| variable.name == STOP_MS).find_map(|variable| variable.value.as_deref());
+    let wrong = || Error::field(&order.name, "spec.template.spec.containers.env", format!("{STOP_MS} is no number"));
+    let time = time.map(|text| text.parse::<u32>().map_err(|_| wrong())).transpose()?;
+    let stops_after = time.map(|milliseconds| Duration::from_millis(milliseconds.into()));
+    Ok(RevisionBrief { name: order.name.clone(), uid: order.uid.as_str().into(), stops_after })
 }
 
 /// The place answered a question that was not asked.
@@ -119,13 +129,17 @@ impl Deployer for Simulated {
     }
 
     fn stage<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
-        let verb = AppVerb::Stage { revision: order.name.clone() };
-        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+        Box::pin(async move {
+            let verb = AppVerb::Stage { revision: brief(order)? };
+            self.ask(&order.intent, &order.app, verb).await.map(drop)
+        })
     }
 
     fn warm<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
-        let verb = AppVerb::Warm { revision: order.name.clone(), replicas: order.replicas };
-        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+        Box::pin(async move {
+            let verb = AppVerb::Warm { revision: brief(order)?, replicas: order.replicas };
+            self.ask(&order.intent, &order.app, verb).await.map(drop)
+        })
     }
 
     fn drain<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {

@@ -126,7 +126,9 @@ impl Cloud {
     ) -> Result<Done, Refusal> {
         let mark = self.ownership(&blueprint.mark);
         if let Some(made) = mark.intent.as_ref().and_then(|intent| self.made(&mark.cluster, intent)) {
-            return Ok(Done { serial: Some(made), effect: Effect::None });
+            let unfinished = self.instances.get_mut(&made).filter(|instance| instance.is_unfinished);
+            let finishes = extent == Extent::Full && unfinished.is_some_and(|instance| instance.start(program, now));
+            return Ok(Done { serial: Some(made), effect: extent.effect(finishes) });
         }
         in_stock(blueprint, program, self.len())?;
         let asked = now;
@@ -141,6 +143,7 @@ impl Cloud {
             body: blueprint.body.clone(),
             pending: Default::default(),
             power,
+            is_unfinished: extent == Extent::Half,
             busy_until: busy_until(program, now),
             shows_from: now + Duration::from_millis(program.listed_after_ms),
         };

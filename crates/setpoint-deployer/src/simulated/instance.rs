@@ -22,6 +22,8 @@ pub(super) struct Instance {
     /// What takes effect when it starts again.
     pub(super) pending: Fields,
     pub(super) power: Power,
+    /// Whether it was made by half: it is there and was not started.
+    pub(super) is_unfinished: bool,
     pub(super) busy_until: Timestamp,
     pub(super) shows_from: Timestamp,
 }
@@ -91,6 +93,7 @@ impl Instance {
         // What is still stopping starts once it has stopped.
         let from = self.power.stopped_at().unwrap_or(now).max(now);
         self.power = Power::On { asked: now, runs_from: from + Duration::from_millis(program.start_ms) };
+        self.is_unfinished = false;
         if let Body::Machine(fields) = &mut self.body {
             for (name, value) in std::mem::take(&mut self.pending).iter() {
                 fields.set(fields::field(name).expect("only known fields are pending").name, value.clone());

@@ -15,6 +15,7 @@
 //! | `request` | what is asked, and the log of all that reached the place: the outside witness |
 //! | `blueprint`, `fields` | an order as it is read and kept |
 //! | `client`, `logs` | the provider and the deployer that a control plane sees |
+//! | `driver`, `subject` | how it is registered, and how the conformance suite meets it |
 //!
 //! What it does not do: it runs nothing, so there is no exec, no network and no use of anything; probes are not asked (a
 //! container is ready after `readyMs`); logs are a few lines that follow from the state; init containers do not wait for
@@ -25,6 +26,7 @@ mod blueprint;
 mod client;
 mod cloud;
 mod drift;
+mod driver;
 mod fate;
 mod fields;
 mod instance;
@@ -34,13 +36,16 @@ mod platform;
 mod pod;
 mod program;
 mod request;
+mod subject;
 
 pub use blueprint::{EXIT_AFTER_MS, EXIT_CODE, READY, SAYS, STOP_MS};
 pub use client::Simulated;
+pub use driver::SimulatedDriver;
 pub use fate::Fate;
 pub use place::Place;
 pub use program::{DriftKind, Outage, Program};
 pub use request::{Effect, Entry, RequestLog};
+pub use subject::SimulatedSubject;
 
 /// What environments call it.
 pub const NAME: &str = "simulated";

@@ -36,7 +36,7 @@ pub struct Place {
 pub(super) struct State {
     pub(super) program: Program,
     pub(super) cloud: Cloud,
-    platform: Platform,
+    pub(super) platform: Platform,
     log: RequestLog,
     dice: SmallRng,
     arranged: VecDeque<Arranged>,
@@ -137,6 +137,7 @@ impl Place {
             body: Body::Machine(fields::kept(given)),
             pending: Fields::default(),
             power: Power::On { asked: now, runs_from: now },
+            is_unfinished: false,
             busy_until: now,
             shows_from: now,
         });

@@ -11,7 +11,7 @@ use setpoint_core::split::Split;
 
 use super::cloud::{Extent, Refusal};
 use super::program::Program;
-use super::request::{AppVerb, Effect, Reply};
+use super::request::{AppVerb, Effect, Reply, RevisionBrief};
 use crate::deployer::{AppName, Applied, ObservedApp, ObservedRevision};
 use crate::error::Fault;
 
@@ -32,13 +32,37 @@ struct App {
 
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Revision {
+    uid: Box<str>,
+    /// How long an instance takes to finish, if it has a mind of its own about that.
+    stops_after: Option<Duration>,
     /// When each of its instances was told to run, oldest first.
     running: Vec<Timestamp>,
     /// Until when each of the others drains.
     draining: Vec<Timestamp>,
 }
 
+/// An instance of a revision, which runs.
+#[derive(Debug)]
+pub(super) struct PlatformInstance<'p> {
+    pub(super) id: Box<str>,
+    pub(super) cluster: &'p str,
+    pub(super) owner: &'p str,
+}
+
 impl Platform {
+    /// Every instance of every revision: who it belongs to, which one it is, and whether it drains.
+    pub(super) fn instances(&self, now: Timestamp) -> impl Iterator<Item = PlatformInstance<'_>> {
+        let revisions = self.apps.iter().flat_map(|(key, app)| app.revisions.iter().map(move |of| (key, of)));
+        revisions.flat_map(move |((cluster, app), (name, revision))| {
+            let draining = revision.draining.iter().filter(|until| now < **until).count();
+            (0..revision.running.len() + draining).map(move |number| PlatformInstance {
+                id: format!("{app}/{name}/{number}").into(),
+                cluster,
+                owner: &revision.uid,
+            })
+        })
+    }
+
     /// Does what is asked about an App.
     pub(super) fn step(
         &mut self,
@@ -80,19 +104,19 @@ impl App {
     ) -> Result<Reply, Refusal> {
         match verb {
             AppVerb::Observe => {}
-            AppVerb::Stage { revision } => drop(self.revisions.entry(revision.clone()).or_default()),
+            AppVerb::Stage { revision } => drop(self.revision(revision)),
             AppVerb::Warm { revision, replicas } => {
                 if *replicas > MAX_REPLICAS {
                     return Err((Fault::Refused, format!("at most {MAX_REPLICAS} instances of a revision can run")));
                 }
                 let wanted = if extent == Extent::Half { replicas.div_ceil(2) } else { *replicas };
-                let running = &mut self.revisions.entry(revision.clone()).or_default().running;
-                running.resize(wanted as usize, now);
+                self.revision(revision).running.resize(wanted as usize, now);
             }
             AppVerb::Drain { revision, within } => {
                 self.refuse_routed(revision)?;
-                let ends = now + Duration::from_millis(program.stop_ms).min(*within);
                 if let Some(revision) = self.revisions.get_mut(revision) {
+                    let needs = revision.stops_after.unwrap_or(Duration::from_millis(program.stop_ms));
+                    let ends = now + needs.min(*within);
                     revision.draining.retain(|until| now < *until);
                     let drained = if extent == Extent::Half { revision.running.len() / 2 } else { 0 };
                     let count = revision.running.len() - drained;
@@ -118,6 +142,13 @@ impl App {
             }
         }
         Ok(Reply::Done)
+    }
+
+    /// A revision, made where it was not.
+    fn revision(&mut self, brief: &RevisionBrief) -> &mut Revision {
+        let revision = self.revisions.entry(brief.name.clone()).or_default();
+        (revision.uid, revision.stops_after) = (brief.uid.clone(), brief.stops_after);
+        revision
     }
 
     /// What has traffic is neither drained nor removed.

@@ -41,11 +41,19 @@ pub(super) enum Verb {
 #[derive(Debug, Clone)]
 pub(super) enum AppVerb {
     Observe,
-    Stage { revision: String },
-    Warm { revision: String, replicas: u32 },
+    Stage { revision: RevisionBrief },
+    Warm { revision: RevisionBrief, replicas: u32 },
     Drain { revision: String, within: Duration },
     Archive { revision: String },
     Split(Split),
+}
+
+/// What a place has to know of a revision.
+#[derive(Debug, Clone)]
+pub(super) struct RevisionBrief {
+    pub(super) name: String,
+    pub(super) uid: Box<str>,
+    pub(super) stops_after: Option<Duration>,
 }
 
 /// What is answered.
@@ -90,10 +98,8 @@ impl Request {
             }
             Verb::App { app, verb } => match verb {
                 AppVerb::Observe | AppVerb::Split(_) => app.to_string(),
-                AppVerb::Stage { revision }
-                | AppVerb::Warm { revision, .. }
-                | AppVerb::Drain { revision, .. }
-                | AppVerb::Archive { revision } => format!("{app}/{revision}"),
+                AppVerb::Stage { revision } | AppVerb::Warm { revision, .. } => format!("{app}/{}", revision.name),
+                AppVerb::Drain { revision, .. } | AppVerb::Archive { revision } => format!("{app}/{revision}"),
             },
         }
     }
@@ -131,16 +137,18 @@ pub enum Effect {
 pub struct RequestLog {
     entries: VecDeque<Entry>,
     count: u64,
+    changing: u64,
     hasher: DefaultHasher,
 }
 
 impl RequestLog {
     pub(super) fn new() -> RequestLog {
-        RequestLog { entries: VecDeque::new(), count: 0, hasher: DefaultHasher::new() }
+        RequestLog { entries: VecDeque::new(), count: 0, changing: 0, hasher: DefaultHasher::new() }
     }
 
     pub(super) fn push(&mut self, mut entry: Entry) {
         self.count += 1;
+        self.changing += u64::from(entry.operation != Operation::Observe);
         entry.number = self.count;
         self.hasher.write(entry.to_string().as_bytes());
         if self.entries.len() == KEPT {
@@ -152,6 +160,11 @@ impl RequestLog {
     /// How many requests there were.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// How many of them were to change something.
+    pub fn changing(&self) -> u64 {
+        self.changing
     }
 
     /// Those after the one of this number, as far as they are kept.

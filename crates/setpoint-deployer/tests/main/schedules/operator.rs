@@ -136,6 +136,7 @@ impl<'l> Operator<'l> {
             let settle = |desired: &mut Desired| {
                 desired.record.provider_id = provider_id;
                 desired.record.intents.retain(|intent| open.contains(&intent.id));
+                desired.record.observed_at = Some(observation.observed_at).max(desired.record.observed_at);
             };
             let mut settled = object.desired.clone();
             settle(&mut settled);

@@ -14,6 +14,7 @@ use setpoint_api::step::Target;
 use setpoint_core::desired::{DeletionPolicy, Desired, Run};
 use setpoint_core::observation::Mark;
 use setpoint_core::value::{Fields, Value};
+use setpoint_deployer::Operation;
 use setpoint_deployer::simulated::{DriftKind, Fate, Outage, Place, Program};
 
 use super::ledger::{Kind, Ledger};
@@ -32,8 +33,11 @@ pub(super) fn run(seed: u64, sin: Sin) -> Result<u64, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let schedule = Schedule::new(seed, sin);
-        schedule.storm().await?;
-        schedule.calm().await
+        let ended = match schedule.storm().await {
+            Ok(()) => schedule.calm().await,
+            Err(problem) => Err(problem),
+        };
+        ended.map_err(|problem| schedule.told(problem))
     })
 }
 
@@ -73,6 +77,18 @@ impl Schedule {
 
     fn dice(&self, purpose: u64) -> SmallRng {
         SmallRng::seed_from_u64(self.seed.wrapping_mul(31).wrapping_add(purpose))
+    }
+
+    /// A problem with all requests that had to do with it, if only this seed is run.
+    fn told(&self, problem: String) -> String {
+        if std::env::var_os("SETPOINT_SEED").is_none() {
+            return problem;
+        }
+        let entries: Vec<String> = self.place.log(|log| {
+            let changing = log.since(0).filter(|entry| entry.operation != Operation::Observe);
+            changing.map(ToString::to_string).collect()
+        });
+        format!("{problem}\n{}", entries.join("\n"))
     }
 
     /// Everything that can go wrong does.
