@@ -7,6 +7,7 @@
 mod checked;
 pub mod deployer;
 mod error;
+pub mod process;
 pub mod provider;
 pub mod session;
 

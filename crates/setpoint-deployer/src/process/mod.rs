@@ -1,0 +1,3 @@
+//! Runs Pods as processes of this machine.
+
+pub mod order;
