@@ -24,7 +24,9 @@ pub(super) enum Activity {
     Starting,
     Running(Run),
     /// It is to be started again, but not before.
-    BackOff { until: Timestamp },
+    BackOff {
+        until: Timestamp,
+    },
     /// For good.
     Ended,
 }

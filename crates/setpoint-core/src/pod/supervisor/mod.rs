@@ -25,7 +25,7 @@ pub use self::probe::{ProbeKind, ProbeOutcome, ProbePlan};
 
 use self::back_off::BackOff;
 use self::container::{Activity, Container};
-use crate::pod::{ContainerState, Exit, NoticeKind, Phase, PodState, PortState, Role, Usage};
+use crate::pod::{ContainerState, Exit, NoticeKind, Phase, PodState, Role, Usage};
 
 /// One Pod's containers, and what is to be done with them.
 #[derive(Debug, Clone)]
@@ -112,30 +112,14 @@ pub enum Hook {
 }
 
 impl Supervisor {
-    /// A Pod of which nothing has run yet.
-    pub fn new(plan: Plan, ports: Vec<PortState>, now: Timestamp) -> Supervisor {
-        let has_init = plan.containers.iter().any(|container| container.role != Role::Main);
-        let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
-        let waiting = |plan: &ContainerPlan| ContainerState::waiting(&plan.name, plan.role, reason);
-        let state = PodState {
-            started_at: now,
-            ip: None,
-            containers: plan.containers.iter().map(waiting).collect(),
-            ports,
-            stopping_since: None,
-            notices: Vec::new(),
-        };
-        let containers = plan.containers.iter().map(|_| Container::default()).collect();
-        Supervisor { plan, containers, state, stop_at: None }
-    }
-
-    /// A Pod whose supervisor was lost together with all that ran.
-    pub fn resume(plan: Plan, mut state: PodState, now: Timestamp) -> Supervisor {
+    /// A Pod as it was when it was last seen. What ran then does not run any more.
+    pub fn new(plan: Plan, mut state: PodState, now: Timestamp) -> Supervisor {
         let is_same = |(plan, state): (&ContainerPlan, &ContainerState)| plan.name == state.name;
         let fits = plan.containers.len() == state.containers.len()
             && plan.containers.iter().zip(&state.containers).all(is_same);
         if !fits {
-            return Supervisor::new(plan, state.ports, now);
+            let waiting = |plan: &ContainerPlan| ContainerState::waiting(&plan.name, plan.role, "ContainerCreating");
+            state.containers = plan.containers.iter().map(waiting).collect();
         }
         let stop_at = state.stopping_since.map(|_| now);
         let mut lost = Vec::new();
