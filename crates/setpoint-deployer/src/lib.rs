@@ -12,6 +12,7 @@ pub mod deployer;
 mod error;
 mod guard;
 mod order;
+pub mod process;
 pub mod provider;
 pub mod registry;
 pub mod revisions;
