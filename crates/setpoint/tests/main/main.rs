@@ -11,6 +11,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod large_crds;
+mod node;
 mod openapi;
 mod people;
 mod python;
