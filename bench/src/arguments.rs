@@ -63,6 +63,8 @@ pub(crate) enum Part {
     Memory,
     /// Planning for an environment, without a server.
     Plan,
+    /// Pods on this machine.
+    Processes,
     Start,
     Watch,
 }

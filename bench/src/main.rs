@@ -17,6 +17,7 @@ mod object;
 mod parts;
 mod planning;
 mod process;
+mod processes;
 mod report;
 mod subject;
 mod watch;
@@ -74,6 +75,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Gc) {
         garbage::measure(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Processes) {
+        processes::measure(&subject, &mut report).await?;
     }
     if [Part::Get, Part::List, Part::Memory, Part::Start].into_iter().any(|part| arguments.wants(part)) {
         parts::population(&subject, arguments, &mut report).await?;

@@ -7,6 +7,7 @@
 //! | [`client`] | one HTTPS connection to an API server, for raw requests and watches |
 //! | [`kubectl`] | the newest kubectl on this machine |
 //! | [`deployers`] | what two kinds of provider can do, as data |
+//! | [`process_table`] | who runs on this machine, as the kernel tells it |
 //! | [`proof`] | how far a long proof goes, and its seed |
 //! | [`wait`] | waiting for a condition with a deadline |
 //! | [`world`] | a model of a provider and its guests, with failures and drift, to plan against |
@@ -15,6 +16,7 @@ pub mod client;
 pub mod deployers;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod process_table;
 pub mod proof;
 pub mod server;
 pub mod wait;

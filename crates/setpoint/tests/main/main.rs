@@ -18,6 +18,7 @@ mod people;
 mod python;
 mod secrecy;
 mod secrets;
+mod survival;
 mod tidy;
 mod up;
 
