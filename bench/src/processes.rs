@@ -40,7 +40,11 @@ pub(crate) async fn measure(subject: &Subject, report: &mut Report) -> Result<()
     report.add(Row::new(label("control plane's memory"), "MB", resident).target(Target::AtMost(60.0)));
     let idle = percent(after.saturating_sub(before));
     report.add(Row::new(label("control plane's use of a core, idle"), "%", idle).target(Target::AtMost(2.0)));
-    report.add(Row::new(label("all shims' use of a core, idle"), "%", percent(shims_after.saturating_sub(shims_before))));
+    report.add(Row::new(
+        label("all shims' use of a core, idle"),
+        "%",
+        percent(shims_after.saturating_sub(shims_before)),
+    ));
     let mut sizes: Vec<u64> = shims.iter().map(Process::proportional_memory).collect::<Result<_>>()?;
     sizes.sort_unstable();
     let (middle, largest) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubectl::Kubectl;
+use crate::process_table;
 use crate::wait::wait_for;
 
 /// A machine that compiles or runs other tests meanwhile may take long; a healthy start takes a tenth of a second.
@@ -41,6 +42,13 @@ impl Server {
     /// Starts a server with these options besides its data folder and address, and waits until it is ready.
     pub async fn start_with(program: impl Into<PathBuf>, options: &[&str]) -> Result<Self> {
         let mut server = Self::new(program, options)?;
+        server.restart().await?;
+        Ok(server)
+    }
+
+    /// Starts a server on the embedded store that runs Pods on this machine, and waits until it is ready.
+    pub async fn start_with_local_node(program: impl Into<PathBuf>) -> Result<Self> {
+        let mut server = Self::new(program, &["--store", "embedded"])?.running_pods();
         server.restart().await?;
         Ok(server)
     }
@@ -215,6 +223,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Nothing can be done about a process that cannot be killed.
         let _ = self.kill9();
+        if self.runs_pods {
+            // Pods outlive their control plane, and must not outlive the test.
+            let _ = process_table::end_all_of(&self.data_dir());
+        }
         if std::thread::panicking() {
             show_log(&self.log());
         }
