@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// What Linux shows to programs, whatever it counts in itself.
+const TICKS_PER_SECOND: u64 = 100;
+
 /// A process as the kernel tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -66,7 +69,7 @@ impl Process {
             start_time: field(22)?.parse()?,
             is_zombie: field(3)? == "Z",
             command: String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned(),
-            processor_time: Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()),
+            processor_time: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND),
         })
     }
 
