@@ -2,10 +2,11 @@
 //!
 //! A request is read by [`request`], [`query`] and [`negotiate`], comes from somebody whom [`authentication`] knows, is
 //! allowed by [`authorization`], waits for its turn in [`fairness`], is answered by one of [`verbs`] and written by
-//! [`render`] and [`response`]; what it changes has to pass [`admission`], and [`audit`] writes it down. What is particular
-//! to a kind stands in [`kinds`] behind the trait in [`kind`]; how an object is kept stands in [`object`]. Everything that
-//! decides is pure; [`server`], [`verbs`], [`namespaces`], [`garbage`], [`expiry`], [`own_kinds`], [`live_policy`],
-//! [`audit`], the users' file in [`authentication`] and [`custom::Definitions`] do the I/O.
+//! [`render`] and [`response`], or reaches into a Pod by [`streams`]; what it changes has to pass [`admission`], and
+//! [`audit`] writes it down. What is particular to a kind stands in [`kinds`] behind the trait in [`kind`]; how an
+//! object is kept stands in [`object`]. Everything that decides is pure; [`server`], [`verbs`], [`namespaces`],
+//! [`garbage`], [`expiry`], [`own_kinds`], [`live_policy`], [`audit`], the users' file in [`authentication`] and
+//! [`custom::Definitions`] do the I/O, and so do the sessions of [`streams`].
 
 pub mod admission;
 pub mod apply;

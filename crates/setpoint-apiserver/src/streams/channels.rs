@@ -134,12 +134,14 @@ mod tests {
     const ALL: Streams = Streams { stdin: true, stdout: true, stderr: true };
     const NO_INPUT: Streams = Streams { stdin: false, ..ALL };
 
+    type Row = (&'static str, Protocol, Streams, &'static [u8], Result<Said, Nonsense>);
+
     #[test]
     fn a_message_says_something_on_a_channel() {
         use Protocol::{V1, V4, V5};
         let input = |text: &'static str| Ok(Said::Input(Bytes::from_static(text.as_bytes())));
         let size = |width, height| Ok(Said::Resized(TerminalSize { width, height }));
-        let rows: [(&str, Protocol, Streams, &[u8], Result<Said, Nonsense>); 20] = [
+        let rows: [Row; 20] = [
             ("input", V5, ALL, b"\0ls\n", input("ls\n")),
             ("input that looks like a signal", V5, ALL, b"\0\xff\0", Ok(Said::Input(Bytes::from_static(b"\xff\0")))),
             ("no input", V5, ALL, b"\0", Ok(Said::Nothing)),

@@ -55,15 +55,17 @@ impl Reading {
             _ = &mut self.over => return None,
             piece = self.source.next() => piece?,
         };
-        // The answer has begun, so that only its text can say why it ends here.
-        let Ok(mut piece) = piece else {
-            let why = piece
-                .map_or_else(|error| format!("\nthe log cannot be read any further: {error}\n"), |_| String::new());
-            self.left = 0;
-            return Some((why.into(), self));
-        };
-        piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left -= piece.len() as u64;
-        Some((piece, self))
+        Some(match piece {
+            Ok(mut piece) => {
+                piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left -= piece.len() as u64;
+                (piece, self)
+            }
+            // The answer has begun, so that only its text can say why it ends here.
+            Err(error) => {
+                self.left = 0;
+                (format!("\nthe log cannot be read any further: {error}\n").into(), self)
+            }
+        })
     }
 }

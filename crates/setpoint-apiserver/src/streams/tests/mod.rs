@@ -1,5 +1,6 @@
 //! A server whose Pods are fakes, and clients that speak with them over real connections.
 
+mod audited;
 mod fake;
 mod listening;
 mod logs;
@@ -24,7 +25,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::fairness::Limits;
-use crate::{Identity, Issuer, Server, Setup, Users};
+use crate::{Identity, Issuer, Server, Setup, Users, audit};
 use fake::Fake;
 
 /// How long anything may take before a test gives up on it.
@@ -66,9 +67,13 @@ impl Cluster {
     }
 
     async fn unconnected(limits: Limits) -> Cluster {
+        Cluster::set_up(limits, None).await
+    }
+
+    async fn set_up(limits: Limits, audit: Option<audit::Log>) -> Cluster {
         let users = Users::new([(TOKEN.to_owned(), admin())]);
         let issuer = Issuer::new("https://setpoint.test", [Issuer::new_key()]).expect("a new key is a key");
-        let setup = Setup { users, issuer, limits, audit: None };
+        let setup = Setup { users, issuer, limits, audit };
         let store = Arc::new(MemoryStore::new(Options::default()));
         let server = Server::open(store, setup).await.expect("a server opens over a store in memory");
         let cluster = Cluster { server, pods: Arc::default() };

@@ -111,7 +111,7 @@ async fn who_may_only_look_has_no_session() {
         allow(&cluster, user, resource, verbs).await;
         let who = Identity::new(user, Vec::<String>::new());
         let opened = cluster.open(&who, Method::GET, EXEC, &websocket(V5)).await;
-        let refused = opened.err().map(|(code, message)| (code, message));
+        let refused = opened.err();
         let expected = missing.map(|verb| {
             let why = format!(
                 "User \"{user}\" cannot {verb} resource \"pods/exec\" in API group \"\" in the namespace \"default\""
