@@ -24,7 +24,7 @@ pub async fn a_crash_within_a_create_leaves_one_instance(trial: &Trial<'_>) -> V
             break;
         }
     }
-    Ok(())
+    nothing_is_left(trial).await
 }
 
 pub async fn a_crash_within_a_stop_is_mended_by_asking_again(trial: &Trial<'_>) -> Verdict {
@@ -36,11 +36,12 @@ pub async fn a_crash_within_a_stop_is_mended_by_asking_again(trial: &Trial<'_>) 
         trial.until_done(async || provider.stop("end", &id, grace).await).await?;
         trial.wait_ended(&id).await?;
         provider.delete("remove", &id).await?;
+        trial.wait_gone(&id).await?;
         if done.is_some() {
             break;
         }
     }
-    Ok(())
+    nothing_is_left(trial).await
 }
 
 pub async fn a_crash_within_a_delete_is_mended_by_asking_again(trial: &Trial<'_>) -> Verdict {
@@ -54,7 +55,7 @@ pub async fn a_crash_within_a_delete_is_mended_by_asking_again(trial: &Trial<'_>
             break;
         }
     }
-    Ok(())
+    nothing_is_left(trial).await
 }
 
 /// Every call is made by a client that has seen nothing of the calls before.
@@ -72,6 +73,12 @@ pub async fn a_crash_between_calls_loses_nothing(trial: &Trial<'_>) -> Verdict {
     }
     trial.provider().delete("remove", &id).await?;
     trial.wait_gone(&id).await?;
-    ensure!(trial.seen().await.is_empty(), "the witness still sees {:?}", trial.seen().await);
+    nothing_is_left(trial).await
+}
+
+/// What a caller began before it died has not come about later, either.
+async fn nothing_is_left(trial: &Trial<'_>) -> Verdict {
+    let seen = trial.seen().await;
+    ensure!(seen.is_empty(), "the witness still sees {seen:?}");
     Ok(())
 }

@@ -33,6 +33,8 @@ pub use crowding::*;
 pub use ending::*;
 pub use failing::*;
 pub use making::*;
+#[cfg(test)]
+pub(crate) use pretenders::order as sample_order;
 pub use pretenders::{Liar, Noop};
 pub use refusing::*;
 pub use report::{Guarantee, Line, Report, prove, run};

@@ -15,7 +15,6 @@ use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 
 use super::{Kind, SECRET, Seen, Subject, Witness, mark};
-use crate::error::Error;
 use crate::provider::{Abilities, Answer, Body, Instance, Observed, Order, PodOrder, Provider, Scope, Variables};
 use crate::registry::{Context, Driver, Parts, Settings};
 
@@ -147,9 +146,6 @@ impl Provider for Pretender {
 
     fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>> {
         Box::pin(async move {
-            if is_invalid(order) {
-                return Err(Error::field(&order.name, "spec.containers[main].command", "is required"));
-            }
             let id: Box<str> = format!("{}-{}", order.name, order.intent()).into();
             if std::ptr::eq(self.abilities, &LIAR) {
                 let claim = Claim { name: order.name.clone(), mark: Some(order.mark.clone()), runs: true };
@@ -244,7 +240,7 @@ impl Witness for Stage {
 }
 
 /// An order for a Pod whose command says what kind it is: enough for places in which nothing really runs.
-pub(super) fn order(name: &str, intent: &str, kind: Kind) -> Order {
+pub(crate) fn order(name: &str, intent: &str, kind: Kind) -> Order {
     let command = match kind {
         Kind::Ordinary => vec!["run".to_owned()],
         Kind::Lingering(time) => vec!["linger".to_owned(), time.as_millis().to_string()],
@@ -263,15 +259,4 @@ pub(super) fn order(name: &str, intent: &str, kind: Kind) -> Order {
         volumes: BTreeMap::new(),
     };
     Order { mark: mark(name, intent), name: name.to_owned(), provider_id: None, body: Body::Pod(Box::new(pod)) }
-}
-
-pub(super) fn command(order: &Order) -> Vec<String> {
-    match &order.body {
-        Body::Pod(pod) => pod.spec.containers.first().and_then(|first| first.command.clone()).unwrap_or_default(),
-        Body::Machine(_) => Vec::new(),
-    }
-}
-
-fn is_invalid(order: &Order) -> bool {
-    command(order).is_empty()
 }

@@ -16,10 +16,10 @@ use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 use tokio::time::Instant;
 
-use super::pretenders::{command, order};
+use super::pretenders::order;
 use super::{CLUSTER, Faults, Kind, SECRET, Seen, Subject, Trouble, Witness};
 use crate::error::{Error, Fault, Operation, Result};
-use crate::provider::{Abilities, Answer, Instance, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Body, Instance, Observed, Order, Provider, Scope};
 use crate::registry::{Context, Driver, Parts, Settings};
 
 #[derive(Debug)]
@@ -242,6 +242,13 @@ fn needs(order: &Order) -> Result<Option<Duration>> {
         ["stay"] => Ok(None),
         ["linger", time] => Ok(time.parse().ok().map(Duration::from_millis)),
         _ => Err(Error::field(&order.name, "spec.containers[main].command", "is none that can be run here")),
+    }
+}
+
+fn command(order: &Order) -> Vec<String> {
+    match &order.body {
+        Body::Pod(pod) => pod.spec.containers.first().and_then(|first| first.command.clone()).unwrap_or_default(),
+        Body::Machine(_) => Vec::new(),
     }
 }
 

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
+use futures::stream::{self, StreamExt};
 
 use super::{Trial, Unproven, Verdict};
 use crate::registry::{self, Driver};
 
 /// How long one guarantee may take, whatever happens.
 const DEADLINE: Duration = Duration::from_secs(180);
+
+/// How many are tried at a time. Most of them wait most of the time; more at once would delay each other.
+const AT_ONCE: usize = 4;
 
 /// Something that the contract promises, and what proves it.
 #[derive(Clone, Copy)]
@@ -36,14 +40,10 @@ pub struct Report {
     pub lines: Vec<Line>,
 }
 
-/// Runs guarantees on a deployer, one after the other, and tells each line as it is known.
+/// Runs guarantees on a deployer, a few at a time, and tells each line as it is known, in their order.
 pub async fn run(driver: &dyn Driver, guarantees: &[Guarantee], mut tell: impl FnMut(&Line)) -> Report {
-    let mut lines = Vec::new();
-    for guarantee in guarantees {
-        let line = prove(driver, guarantee).await;
-        tell(&line);
-        lines.push(line);
-    }
+    let proofs = stream::iter(guarantees).map(|guarantee| prove(driver, guarantee)).buffered(AT_ONCE);
+    let lines = proofs.inspect(|line| tell(line)).collect().await;
     Report { deployer: registry::reference(driver), lines }
 }
 
@@ -60,6 +60,19 @@ pub async fn prove(driver: &dyn Driver, guarantee: &Guarantee) -> Line {
         Err(_) => Err(Unproven::Broken(format!("not proven within {DEADLINE:?}"))),
     };
     Line { guarantee: guarantee.name, verdict }
+}
+
+impl Guarantee {
+    /// `a delete twice is as once`.
+    pub fn sentence(&self) -> String {
+        sentence(self.name)
+    }
+}
+
+impl Line {
+    pub fn sentence(&self) -> String {
+        sentence(self.guarantee)
+    }
 }
 
 impl Report {
@@ -80,6 +93,10 @@ impl Report {
     }
 }
 
+fn sentence(name: &str) -> String {
+    name.replace('_', " ")
+}
+
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
@@ -88,7 +105,7 @@ fn message(panic: &(dyn std::any::Any + Send)) -> &str {
 /// `ok      create twice makes one instance`.
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let guarantee = self.guarantee.replace('_', " ");
+        let guarantee = self.sentence();
         match &self.verdict {
             Ok(()) => write!(f, "ok      {guarantee}"),
             Err(Unproven::Broken(reason)) => write!(f, "FAILED  {guarantee}: {reason}"),

@@ -23,7 +23,7 @@ pub trait Subject: fmt::Debug + Send + Sync {
     fn provider(&self) -> Arc<dyn Provider>;
 
     /// A new deployer over the same place, if it has revisions of its own. Otherwise revisions are made of instances, as
-    /// `OverInstances` does, where the provider runs Pods.
+    /// [`OverInstances`](crate::revisions::OverInstances) does, where the provider runs Pods.
     fn deployer(&self) -> Option<Arc<dyn Deployer>> {
         None
     }

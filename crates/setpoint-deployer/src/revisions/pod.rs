@@ -54,3 +54,95 @@ fn content(target: &str, volume: &core::Volume) -> Result<(String, Volume)> {
     };
     Ok((volume.name.clone(), content))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::api::core::v1::{
+        ConfigMapVolumeSource, EmptyDirVolumeSource, EnvFromSource, EnvVar, EnvVarSource, HostPathVolumeSource,
+        PodSpec, PodTemplateSpec,
+    };
+    use setpoint_api::revision::{AppRef, RevisionSpec};
+
+    use super::*;
+    use crate::deployer::AppName;
+
+    fn revision(change: fn(&mut PodSpec)) -> RevisionOrder {
+        let variable = EnvVar { name: "MODE".to_owned(), value: Some("fast".to_owned()), value_from: None };
+        let container = Container { name: "main".to_owned(), env: Some(vec![variable]), ..Default::default() };
+        let mut spec = PodSpec { containers: vec![container], ..Default::default() };
+        change(&mut spec);
+        RevisionOrder {
+            app: AppName { namespace: "shop".to_owned(), name: "web".to_owned() },
+            name: "web-3".to_owned(),
+            uid: "1f2e".to_owned(),
+            spec: RevisionSpec {
+                app_ref: AppRef { name: "web".to_owned(), uid: None },
+                number: 3,
+                environment: "local".to_owned(),
+                template: PodTemplateSpec { metadata: None, spec: Some(spec) },
+                config: Vec::new(),
+                parameters: BTreeMap::new(),
+                drain_seconds: 30,
+                digest: "d".to_owned(),
+            },
+            replicas: 1,
+            intent: "warm".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_instance_needs_nothing_looked_up() {
+        let pod = order(
+            &revision(|spec| {
+                let empty = core::Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..volume("scratch") };
+                let host = HostPathVolumeSource { path: "/srv".to_owned(), type_: None };
+                spec.volumes = Some(vec![empty, core::Volume { host_path: Some(host), ..volume("data") }]);
+            }),
+            7,
+        )
+        .unwrap();
+        assert_eq!((&*pod.namespace, &*pod.name, &*pod.uid), ("shop", "web-3-7", "1f2e-7"));
+        assert_eq!(pod.variables["main"].0, [("MODE".to_owned(), "fast".to_owned())]);
+        assert_eq!(pod.volumes["scratch"], Volume::Empty);
+        assert_eq!(pod.volumes["data"], Volume::Host { path: "/srv".to_owned() });
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_is_refused() {
+        type Change = fn(&mut PodSpec);
+        let rows: [(&str, Change, &str); 3] = [
+            (
+                "a variable from a Secret",
+                |spec| {
+                    let value_from = Some(EnvVarSource::default());
+                    let variable = EnvVar { name: "KEY".to_owned(), value: None, value_from };
+                    spec.containers[0].env = Some(vec![variable]);
+                },
+                "web-3: spec.containers[main].env: refers to what is not here",
+            ),
+            (
+                "all variables of a ConfigMap",
+                |spec| spec.containers[0].env_from = Some(vec![EnvFromSource::default()]),
+                "web-3: spec.containers[main].envFrom: refers to what is not here",
+            ),
+            (
+                "a volume of a ConfigMap",
+                |spec| {
+                    let config_map = Some(ConfigMapVolumeSource::default());
+                    spec.volumes = Some(vec![core::Volume { config_map, ..volume("config") }]);
+                },
+                "web-3: spec.volumes[config]: refers to what is not here",
+            ),
+        ];
+        for (name, change, expected) in rows {
+            let refused = order(&revision(change), 0).map(drop).map_err(|error| error.to_string());
+            assert_eq!(refused, Err(expected.to_owned()), "{name}");
+        }
+    }
+
+    fn volume(name: &str) -> core::Volume {
+        core::Volume { name: name.to_owned(), ..Default::default() }
+    }
+}
