@@ -8,7 +8,7 @@ use super::blueprint::{Blueprint, STOP_MS};
 use super::fields;
 use super::place::Place;
 use super::request::{AppVerb, Reply, Request, RevisionBrief, Verb};
-use crate::deployer::{AppName, Applied, Deployer, ObservedApp, RevisionOrder};
+use crate::deployer::{AppName, Applied, Deployer, ObservedApp, ObservedRevision, RevisionOrder};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Abilities, Answer, Observed, Order, Provider, Scope};
 use crate::session::Logs;
@@ -34,6 +34,12 @@ impl Simulated {
 
     async fn change(&self, intent: &str, verb: Verb) -> Result<()> {
         self.send(intent, verb).await.map(drop)
+    }
+
+    /// What is there of a revision. What is so already is not asked for.
+    async fn revision(&self, order: &RevisionOrder) -> Result<ObservedRevision> {
+        let mut observed = Deployer::observe(self, &order.app).await?;
+        Ok(observed.revisions.remove(&order.name).unwrap_or_default())
     }
 
     async fn ask(&self, intent: &str, app: &AppName, verb: AppVerb) -> Result<Reply> {
@@ -131,6 +137,9 @@ impl Deployer for Simulated {
     fn stage<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
         Box::pin(async move {
             let verb = AppVerb::Stage { revision: brief(order)? };
+            if self.revision(order).await?.is_staged {
+                return Ok(());
+            }
             self.ask(&order.intent, &order.app, verb).await.map(drop)
         })
     }
@@ -145,7 +154,12 @@ impl Deployer for Simulated {
     fn drain<'a>(&'a self, order: &'a RevisionOrder) -> Answer<'a, ()> {
         let within = Duration::from_secs(order.spec.drain_seconds.into());
         let verb = AppVerb::Drain { revision: order.name.clone(), within };
-        Box::pin(async move { self.ask(&order.intent, &order.app, verb).await.map(drop) })
+        Box::pin(async move {
+            if self.revision(order).await?.running == 0 {
+                return Ok(());
+            }
+            self.ask(&order.intent, &order.app, verb).await.map(drop)
+        })
     }
 
     fn archive<'a>(&'a self, app: &'a AppName, revision: &'a str) -> Answer<'a, ()> {

@@ -15,7 +15,7 @@ use crate::provider::{Observed, Scope};
 use super::blueprint::Blueprint;
 
 /// How many entries of the log are kept: the newest.
-const KEPT: usize = 65_536;
+const KEPT: usize = 16_384;
 
 /// Something that is asked of a place.
 #[derive(Debug, Clone)]
