@@ -17,9 +17,11 @@ mod token;
 mod up;
 mod user;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use setpoint_deployer::process::{launch, shim};
 
 #[derive(Debug, Parser)]
 #[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
@@ -47,6 +49,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    hidden().unwrap_or_else(visible)
+}
+
+/// What the process deployer runs this binary as. These are many and have to be small, so they come before all else.
+fn hidden() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next()?.to_str()? {
+        shim::SUBCOMMAND => Some(shim::run(Path::new(&arguments.next()?))),
+        launch::SUBCOMMAND => Some(launch::run(arguments)),
+        _ => None,
+    }
+}
+
+fn visible() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
         Command::Get(get) => get.run(),

@@ -52,7 +52,8 @@ fn mode_of(file: &VolumeFile, group: Option<u32>) -> u32 {
 fn are_present(volume: &Path, files: &BTreeMap<String, VolumeFile>, group: Option<u32>) -> bool {
     let is_present = |(path, file): (&String, &VolumeFile)| {
         let place = volume.join(PRESENT).join(path);
-        let has_mode = fs::metadata(&place).is_ok_and(|found| found.permissions().mode() & 0o777 == mode_of(file, group));
+        let has_mode =
+            fs::metadata(&place).is_ok_and(|found| found.permissions().mode() & 0o777 == mode_of(file, group));
         has_mode && fs::read(&place).is_ok_and(|content| content == file.content)
     };
     let wanted: BTreeSet<&str> = files.keys().map(|path| top(path)).collect();

@@ -81,7 +81,9 @@ pub(super) fn update_volumes(folder: &Path, pod: &PodOrder) -> io::Result<()> {
 /// What an instance was made from; `None` if the folder is nobody's. An error tells where it is damaged, not what is there.
 pub(super) fn read_order(folder: &Path) -> io::Result<Option<InstanceOrder>> {
     let file = match File::open(folder.join(ORDER)) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         opened => opened?,
     };
     let mut text = Vec::new();

@@ -367,7 +367,8 @@ mod tests {
 
     #[test]
     fn an_ordinary_pod_can_run() {
-        let mounts = json!([{"name": "data", "mountPath": "/data/"}, {"name": "data", "mountPath": "/etc", "subPath": "a"}]);
+        let mounts =
+            json!([{"name": "data", "mountPath": "/data/"}, {"name": "data", "mountPath": "/etc", "subPath": "a"}]);
         let fields = json!({"volumeMounts": mounts, "ports": [{"containerPort": 80, "hostPort": 0}]});
         inspect(&order(with_container(fields)), 1000).expect("it can run");
     }

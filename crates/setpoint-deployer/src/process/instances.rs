@@ -163,7 +163,9 @@ impl Instances {
             }
         }
         let gone: Vec<Box<str>> = self.known.keys().filter(|id| !there.contains(*id)).cloned().collect();
-        gone.iter().for_each(|id| drop(self.forget(id)));
+        for id in gone {
+            self.forget(&id);
+        }
         Ok(())
     }
 
@@ -191,7 +193,9 @@ impl Instances {
         }
         let Ok(process) = Process::open(announced.pid as i32) else { return };
         // Only now the number cannot become another's any more.
-        if Identity::of(announced.pid).is_ok_and(|found| found == announced) && self.sight.watch_shim(id, &process).is_ok() {
+        if Identity::of(announced.pid).is_ok_and(|found| found == announced)
+            && self.sight.watch_shim(id, &process).is_ok()
+        {
             known.shim = Some(process);
         }
     }

@@ -1,43 +1,40 @@
-//! Processes of an instance that outlived its shim: they are known by a variable that each was started with.
+//! What outlived the shim of an instance: processes that are known by a variable or by their control group.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::process_table;
+use super::record::{self, STATE, StateRecord};
+use super::shim::kill_leftovers;
 use super::shim_process::Process;
 
 /// How long what was killed may take to be gone.
 const LAST_MOMENT: Duration = Duration::from_secs(5);
 
-/// Ends all that is left of an instance. Nobody may be starting anything for it.
-pub(super) fn kill(id: &str) -> io::Result<()> {
+/// Ends all that is left of an instance, and removes its control groups. Nobody may be starting anything for it.
+pub(super) fn kill(folder: &Path, id: &str) -> io::Result<()> {
+    let record = record::read::<StateRecord>(folder, STATE).ok().flatten();
+    let cgroups: Vec<_> = record.into_iter().flat_map(|record| record.processes).filter_map(|it| it.cgroup).collect();
     let deadline = Instant::now() + LAST_MOMENT;
     loop {
-        let left = find(id)?;
-        if left.is_empty() {
-            return Ok(());
-        }
-        for process in &left {
-            process.signal(Signal::KILL);
+        let members = cgroups.iter().flat_map(|cgroup| cgroup.members());
+        let members: Vec<Process> =
+            members.filter_map(|pid| Process::open(i32::try_from(pid).ok()?).ok()).filter(Process::is_alive).collect();
+        members.iter().for_each(|process| process.signal(Signal::KILL));
+        if !kill_leftovers(id) && members.is_empty() {
+            break;
         }
         if Instant::now() > deadline {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "its processes cannot be ended"));
         }
-        left.iter().for_each(Process::wait_a_moment);
+        members.iter().for_each(Process::wait_a_moment);
+        std::thread::yield_now();
     }
-}
-
-fn find(id: &str) -> io::Result<Vec<Process>> {
-    let mut left = Vec::new();
-    for entry in process_table::entries()?.into_iter().filter(|entry| !entry.is_zombie) {
-        let pid = entry.identity.pid;
-        let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::open(pid).ok()) else { continue };
-        // Asked after it was opened: it is the process that is meant.
-        if process_table::has_variable(pid, "SETPOINT_INSTANCE", id) {
-            left.push(process);
-        }
+    for cgroup in &cgroups {
+        // One that is still busy is used again, or removed with the next end.
+        let _ = cgroup.remove();
     }
-    Ok(left)
+    Ok(())
 }

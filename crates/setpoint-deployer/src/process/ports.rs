@@ -31,7 +31,8 @@ pub(super) fn assign<'c>(
     let mut ports = Vec::new();
     for (field, container) in containers {
         for (index, declared) in container.ports.iter().flatten().enumerate() {
-            let protocol = if declared.protocol.as_deref() == Some("UDP") { SocketType::DGRAM } else { SocketType::STREAM };
+            let protocol =
+                if declared.protocol.as_deref() == Some("UDP") { SocketType::DGRAM } else { SocketType::STREAM };
             let can_be_had = |port: u16| !taken.contains(&port) && is_free(port, protocol);
             let (wanted, is_fixed) = wanted(declared);
             let assigned_port = match can_be_had(wanted) {

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use setpoint_core::observation::Completeness;
 use setpoint_core::registry::Capabilities;
 use setpoint_core::split::Granularity;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -24,6 +23,7 @@ use super::instances::{self, Instances};
 use super::lock::Lock;
 use super::logs::LogWatch;
 use super::order::{LogLimits, instance_id};
+use super::readiness::readiness;
 use super::turns::Turns;
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
@@ -84,7 +84,7 @@ impl ProcessProvider {
             folder::sweep(&settings.folder)?;
         }
         let instances = Instances::open(&settings.folder)?;
-        let sight = AsyncFd::register_with_interest(instances.fd()?, Interest::READABLE)?;
+        let sight = readiness(instances.fd()?)?;
         let place = Arc::new(Place {
             settings,
             instances: Mutex::new(instances),
@@ -148,9 +148,8 @@ impl Place {
                 // Whose an unreadable one is cannot be told.
                 Scope::Owner(wanted) => owner.is_none_or(|owner| *owner == **wanted),
             };
-            let shown = instances.iter().filter(|(id, known)| {
-                in_scope(id, known.pod().map(|pod| &*pod.mark.owner_uid))
-            });
+            let shown =
+                instances.iter().filter(|(id, known)| in_scope(id, known.pod().map(|pod| &*pod.mark.owner_uid)));
             shown.filter_map(|(id, known)| known.show(id)).collect::<Vec<_>>()
         })?;
         let unreadable = instances.iter().filter(|instance| instance.guest.run.known().is_none()).count();

@@ -10,12 +10,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::readiness::readiness;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
 };
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// A process by its descriptor. It stays the same process also after it has ended.
 #[derive(Debug, Clone)]
@@ -60,7 +59,7 @@ impl Process {
 
     /// Waits for its end.
     pub(super) async fn ended(&self) -> io::Result<()> {
-        let fd = AsyncFd::register_with_interest(self.fd.try_clone()?, Interest::READABLE)?;
+        let fd = readiness(self.fd.try_clone()?)?;
         fd.readable().await.map(drop)
     }
 

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
 use rustix::event::Timespec;
+use rustix::event::epoll;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 
 /// The epoll's word for the inotify; all others are shims.

@@ -76,7 +76,9 @@ impl Place {
             let failed = |error: io::Error| fault(Operation::Update, &id, &error);
             let Body::Pod(pod) = &order.body else { unreachable!("the order was inspected") };
             let present = folder::read_order(&folder).map_err(failed)?;
-            let Some(present) = present else { return Err(Error::provider(Operation::Update, &id, Fault::NotFound, "")) };
+            let Some(present) = present else {
+                return Err(Error::provider(Operation::Update, &id, Fault::NotFound, ""));
+            };
             if let Some(field) = difference(&present.pod.spec, &pod.spec) {
                 let message = "cannot be changed while it runs: a new Pod can have it";
                 return Err(Error::field(&order.name, &field, message));
@@ -100,7 +102,7 @@ impl Place {
             {
                 // If somebody holds it, a shim has just come to life.
                 let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(()) };
-                leftovers::kill(&id).map_err(failed)?;
+                leftovers::kill(&folder, &id).map_err(failed)?;
                 remove_stop(&folder).map_err(failed)?;
                 rewrite(&folder, found.state, revive).map_err(failed)?;
             }
@@ -126,7 +128,7 @@ impl Place {
                 None => {
                     // If somebody holds it, a shim has just come to life, and reads what we wrote.
                     let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(()) };
-                    leftovers::kill(&id).map_err(failed)?;
+                    leftovers::kill(&folder, &id).map_err(failed)?;
                     rewrite(&folder, found.state, |state| end(state, Timestamp::now())).map_err(failed)?;
                 }
             }
@@ -165,7 +167,7 @@ impl Place {
             return Ok(true);
         }
         let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(false) };
-        leftovers::kill(id).map_err(failed)?;
+        leftovers::kill(&folder, id).map_err(failed)?;
         let _folder_lock = self.lock_folder().map_err(failed)?;
         folder::remove(&self.settings.folder, id).map_err(failed)?;
         self.look(|_| ()).map_err(failed)?;
@@ -185,11 +187,9 @@ impl Place {
                 Content::Nothing => Err("it is not ours"),
                 Content::Unreadable(_) => Err("whose it is cannot be read"),
                 Content::Pod(pod) if pod.mark.cluster != self.settings.cluster => Err("it is another control plane's"),
-                Content::Pod(pod) => Ok(Found {
-                    shim: known.shim().cloned(),
-                    pod_name: pod.pod_name.clone(),
-                    state: pod.state.clone(),
-                }),
+                Content::Pod(pod) => {
+                    Ok(Found { shim: known.shim().cloned(), pod_name: pod.pod_name.clone(), state: pod.state.clone() })
+                }
             })
         });
         match found.map_err(|error| fault(operation, id, &error))? {
@@ -260,7 +260,8 @@ fn difference(present: &PodSpec, wanted: &PodSpec) -> Option<String> {
     };
     let first = |spec: &PodSpec| without_images(spec.init_containers.as_deref().unwrap_or_default());
     let main = |spec: &PodSpec| without_images(&spec.containers);
-    let lists = [("spec.initContainers", first(present), first(wanted)), ("spec.containers", main(present), main(wanted))];
+    let lists =
+        [("spec.initContainers", first(present), first(wanted)), ("spec.containers", main(present), main(wanted))];
     for (field, present, wanted) in lists {
         if present.len() != wanted.len() {
             return Some(field.to_owned());

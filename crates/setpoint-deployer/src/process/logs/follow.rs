@@ -9,12 +9,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::fs::inotify::{self, WatchFlags};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::super::provider::Place;
+use super::super::readiness::readiness;
 use super::is_over;
 
 /// The folders of logs that are followed. It begins to watch with the first follower.
@@ -79,7 +79,7 @@ impl LogWatch {
             return Ok(watched);
         }
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        let ready = AsyncFd::register_with_interest(inotify.try_clone()?, Interest::READABLE)?;
+        let ready = readiness(inotify.try_clone()?)?;
         let watched = Arc::new(Watched { inotify, folders: Mutex::default(), task: Mutex::default() });
         let task = tokio::spawn(run(Arc::downgrade(&watched), ready));
         *watched.task.lock() = Some(task.abort_handle());
@@ -117,10 +117,10 @@ impl Watched {
             };
             let folders = self.folders.lock();
             match folders.get(&event.wd()) {
-                Some(sender) => drop(sender.send(())),
+                Some(sender) => sender.send_replace(()),
                 // Some were lost: everybody looks.
                 None if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) => {
-                    folders.values().for_each(|sender| drop(sender.send(())));
+                    folders.values().for_each(|sender| sender.send_replace(()));
                 }
                 None => {}
             }

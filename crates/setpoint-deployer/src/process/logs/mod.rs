@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use setpoint_core::pod::{ContainerState, Phase, PodState};
 
-pub(super) use self::follow::LogWatch;
 use self::follow::Following;
+pub(super) use self::follow::LogWatch;
 use self::reader::LogReader;
 use super::provider::{Place, ProcessProvider, fault};
 use super::verbs::blocking;
