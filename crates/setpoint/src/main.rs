@@ -3,6 +3,7 @@
 mod client;
 mod crds;
 mod data_dir;
+mod dev;
 mod get;
 mod history;
 mod issuer;
@@ -46,6 +47,9 @@ enum Command {
     /// Give people access, and take it away
     #[command(subcommand)]
     User(user::User),
+    /// What those who build on Setpoint need
+    #[command(subcommand)]
+    Dev(dev::Dev),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,7 @@ fn visible() -> ExitCode {
         Command::Crds(crds) => crds.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::User(user) => user.run(),
+        Command::Dev(dev) => dev.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
