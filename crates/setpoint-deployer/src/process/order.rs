@@ -86,6 +86,15 @@ impl InstanceOrder {
         first.chain(spec.containers.iter().map(|container| (Role::Main, container)))
     }
 
+    /// The same, each with the path of its field.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (String, &Container)> {
+        let spec = &self.pod.spec;
+        let first = spec.init_containers.iter().flatten().enumerate();
+        let first = first.map(|(index, container)| (format!("spec.initContainers[{index}]"), container));
+        let main = spec.containers.iter().enumerate();
+        first.chain(main.map(|(index, container)| (format!("spec.containers[{index}]"), container)))
+    }
+
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.containers().map(|(_, container)| container).find(|container| container.name == name)
     }
