@@ -17,6 +17,7 @@ pub mod kubeconfig;
 pub mod kubectl;
 pub mod proof;
 pub mod server;
+mod shims;
 pub mod wait;
 pub mod world;
 

@@ -13,13 +13,14 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubectl::Kubectl;
+use crate::shims;
 use crate::wait::wait_for;
 
 /// A machine that compiles or runs other tests meanwhile may take long; a healthy start takes a tenth of a second.
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A server process on a free port. It is killed, and its folder removed, when this is dropped.
+/// A server process on a free port. It is killed with all Pods that it ran, and its folder removed, when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     program: PathBuf,
@@ -215,6 +216,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Nothing can be done about a process that cannot be killed.
         let _ = self.kill9();
+        shims::kill_all(&self.data_dir());
         if std::thread::panicking() {
             show_log(&self.log());
         }

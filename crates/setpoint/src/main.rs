@@ -10,6 +10,7 @@ mod kubeconfig;
 mod local;
 mod logging;
 mod pki;
+mod pods;
 mod resource;
 mod secrets;
 mod table;

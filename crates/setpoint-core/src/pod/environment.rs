@@ -41,7 +41,7 @@ pub fn resolve(
     }
     for variable in container.env.iter().flatten() {
         let value = match (variable.value.as_deref().filter(|value| !value.is_empty()), &variable.value_from) {
-            (Some(value), _) => Some(expand(value, &environment.variables)),
+            (Some(value), _) => Some(expand(value, |name| environment.variables.get(name))),
             (None, Some(source)) => from_source(&variable.name, source, pod, container, found, node)?,
             (None, None) => Some(String::new()),
         };

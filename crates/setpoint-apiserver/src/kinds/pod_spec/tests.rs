@@ -56,6 +56,12 @@ fn containers() {
             json!({"containers": [{}]}),
             &["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
         ),
+        ("a process needs no image", json!({"containers": [{"name": "c", "command": ["sleep", "1"]}]}), &[]),
+        (
+            "but something to run",
+            json!({"containers": [{"name": "c", "command": [], "args": ["1"]}]}),
+            &["spec.containers[0].image: Required value"],
+        ),
         (
             "one name twice",
             json!({"containers": [{"name": "c", "image": "x"}, {"name": "c", "image": "x"}]}),
