@@ -11,7 +11,7 @@ use crate::schema::Schemas;
 
 /// All built-in resources.
 pub fn registry(schemas: &Schemas) -> Registry {
-    use Subresource::{Binding, EphemeralContainers, Eviction, Finalize, Scale, Status, Token};
+    use Subresource::{Attach, Binding, EphemeralContainers, Eviction, Exec, Finalize, Log, Scale, Status, Token};
     let new = |group: &'static str, version: &'static str, kind: &'static str, behaviour: Arc<dyn Behaviour>| {
         let name = definition_name(group, version, kind);
         let schema = schemas.get(&name).unwrap_or_else(|| panic!("{name} is among the built-in schemas"));
@@ -53,7 +53,7 @@ pub fn registry(schemas: &Schemas) -> Registry {
     });
     registry.add(Resource {
         categories: vec!["all".into()],
-        subresources: vec![Binding, EphemeralContainers, Eviction, Status],
+        subresources: vec![Attach, Binding, EphemeralContainers, Eviction, Exec, Log, Status],
         rules: Rules { returns_deleted: true, ..Rules::default() },
         ..core("Pod", "po", Arc::new(kinds::pod::Pod))
     });

@@ -11,6 +11,7 @@ use setpoint_store as store;
 use crate::apply::Conflict;
 use crate::fairness;
 use crate::registry::Resource;
+use crate::streams::AccessError;
 use setpoint_api::field::{Errors, FieldError};
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -344,6 +345,19 @@ impl From<store::Error> for Failure {
             store::Error::Future { requested, newest } => Failure::revision_too_large(requested, newest),
             store::Error::Closed => Failure::unavailable("the server is shutting down"),
             store::Error::Conflict { .. } | store::Error::Engine(_) => Failure::internal(error),
+        }
+    }
+}
+
+impl From<AccessError> for Failure {
+    fn from(error: AccessError) -> Failure {
+        let message = error.to_string();
+        match error {
+            AccessError::NotFound(_) => Failure::new(StatusCode::NOT_FOUND, "NotFound", message),
+            AccessError::NotRunning(_) => Failure::bad_request(message),
+            AccessError::Unsupported(_) => Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message),
+            AccessError::Unreachable(_) => Failure::unavailable(message),
+            AccessError::Failed(_) => Failure::internal(message),
         }
     }
 }

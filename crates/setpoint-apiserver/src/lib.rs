@@ -57,6 +57,7 @@ pub mod selector;
 pub mod server;
 pub mod service_ip;
 pub mod settled;
+pub mod streams;
 pub mod verbs;
 pub mod write;
 

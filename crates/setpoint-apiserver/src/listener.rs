@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::authentication::ClientCertificate;
 use crate::head::LongHeads;
-use crate::idle::Usage;
+use crate::idle::{Answering, Usage};
 use crate::server::{Server, Source};
 
 /// A client that has not finished its handshake by then is not going to.
@@ -73,20 +74,48 @@ pub async fn serve(
             () = &mut stop => break,
         };
         let (server, acceptor, watcher, slots) = (server.clone(), acceptor.clone(), graceful.watcher(), slots.clone());
+        let open = Arc::new(Open { _slot: slot, _watcher: graceful.watcher() });
         let long_heads = long_heads.clone();
         tokio::spawn(async move {
             let Some(stream) = greet(acceptor, stream).await else { return };
             let usage = Usage::new();
+            let lease = Lease { open, usage: usage.clone() };
             tokio::select! {
-                () = converse(server, stream, source, usage.clone(), long_heads, watcher) => {}
+                () = converse(server, stream, source, lease, long_heads, watcher) => {}
                 () = usage.idle(|| slots.idle(), IDLE_WHEN_SCARCE) => {}
             }
-            drop::<OwnedSemaphorePermit>(slot);
         });
     }
     server.stop();
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!(seconds = drain.as_secs(), "some requests did not finish in time and are cut off");
+    }
+}
+
+/// A connection that is open: it has a slot, and a stop waits for its end.
+#[derive(Debug)]
+struct Open {
+    _slot: OwnedSemaphorePermit,
+    _watcher: Watcher,
+}
+
+/// The right to take a connection over from HTTP, which each of its requests has.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    open: Arc<Open>,
+    usage: Usage,
+}
+
+/// A connection that was taken over: it stays open, and in use, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    _open: Arc<Open>,
+    _answering: Answering,
+}
+
+impl Lease {
+    pub(crate) fn take(&self) -> Taken {
+        Taken { _open: self.open.clone(), _answering: self.usage.begin() }
     }
 }
 
@@ -120,7 +149,7 @@ async fn converse(
     server: Server,
     stream: TlsStream<TcpStream>,
     source: IpAddr,
-    usage: Usage,
+    lease: Lease,
     long_heads: LongHeads,
     watcher: Watcher,
 ) {
@@ -129,17 +158,28 @@ async fn converse(
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let certificate = certificates.first().and_then(|first| ClientCertificate::read(first)).map(Arc::new);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        let (server, answering) = (server.clone(), usage.begin());
+        let (server, answering) = (server.clone(), lease.usage.begin());
         request.extensions_mut().insert(Source(source));
+        request.extensions_mut().insert(lease.clone());
         if let Some(certificate) = &certificate {
             request.extensions_mut().insert(certificate.clone());
         }
         async move { Ok::<_, Infallible>(server.handle(request).await.map(|body| answering.with(body))) }
     });
-    let stream = TokioIo::new(long_heads.bound(stream, usage.clone()));
+    let stream = TokioIo::new(long_heads.bound(stream, lease.usage.clone()));
     let ended = match speaks_http2 {
         true => watcher.watch(http2().serve_connection(stream, service)).await,
-        false => watcher.watch(http1().serve_connection(stream, service)).await,
+        false => {
+            let mut connection = pin!(http1().serve_connection(stream, service).with_upgrades());
+            tokio::select! {
+                ended = &mut connection => ended,
+                // A watcher does not know connections that can be upgraded.
+                () = server.stopped() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");

@@ -32,12 +32,17 @@ impl Query {
         self.0.iter().filter(|(k, v)| k == key && !v.is_empty()).map(|(_, value)| value.as_str()).collect()
     }
 
+    /// Every value, also those that are empty.
+    pub fn values(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
     /// A boolean as Kubernetes reads one from a query: present means true, unless it says otherwise.
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|value| !matches!(value, "false" | "False" | "FALSE" | "f" | "F" | "0"))
     }
 
-    fn number(&self, key: &str) -> Result<Option<i64>> {
+    pub(crate) fn number(&self, key: &str) -> Result<Option<i64>> {
         match self.get(key) {
             None | Some("") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {

@@ -71,6 +71,12 @@ pub enum Subresource {
     Eviction,
     Finalize,
     Token,
+    /// What a Pod's container logged.
+    Log,
+    /// A command in a Pod's container.
+    Exec,
+    /// What runs in a Pod's container anyway.
+    Attach,
 }
 
 impl Subresource {
@@ -83,6 +89,9 @@ impl Subresource {
             Subresource::Eviction => "eviction",
             Subresource::Finalize => "finalize",
             Subresource::Token => "token",
+            Subresource::Log => "log",
+            Subresource::Exec => "exec",
+            Subresource::Attach => "attach",
         }
     }
 
@@ -92,6 +101,8 @@ impl Subresource {
             Subresource::Status | Subresource::Scale | Subresource::EphemeralContainers => &["get", "patch", "update"],
             Subresource::Binding | Subresource::Eviction | Subresource::Token => &["create"],
             Subresource::Finalize => &["update"],
+            Subresource::Log => &["get"],
+            Subresource::Exec | Subresource::Attach => &["create", "get"],
         }
     }
 
@@ -102,6 +113,8 @@ impl Subresource {
             Subresource::Eviction => ("policy", "v1", "Eviction"),
             Subresource::Binding => ("", "v1", "Binding"),
             Subresource::Token => ("authentication.k8s.io", "v1", "TokenRequest"),
+            Subresource::Exec => ("", "v1", "PodExecOptions"),
+            Subresource::Attach => ("", "v1", "PodAttachOptions"),
             _ => (&resource.group, &resource.version, &resource.kind),
         }
     }

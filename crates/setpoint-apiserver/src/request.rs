@@ -106,6 +106,12 @@ impl Verb {
 }
 
 impl ResourcePath {
+    /// Whether this is a session in a Pod, which acts although a WebSocket is asked for with a GET.
+    pub fn is_session(&self) -> bool {
+        let subresource = self.subresource.as_deref();
+        self.group.is_empty() && self.resource == "pods" && matches!(subresource, Some("exec" | "attach"))
+    }
+
     /// The verb of a method on this path; `watch` is the query's.
     pub fn verb(&self, method: &Method, watch: bool) -> Result<Verb> {
         let watch = watch || self.watch;

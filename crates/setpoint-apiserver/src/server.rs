@@ -29,12 +29,13 @@ use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use crate::query::Query;
-use crate::registry::{Lookup, Registry, Resource};
+use crate::registry::{Lookup, Registry, Resource, Subresource};
 use crate::request::{self, ResourcePath, Target, Verb};
 use crate::response::{self, Response};
 use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
+use crate::streams::{PodAccess, Pods, Upgrade};
 use crate::{audit, built_in, discovery, expiry, fairness, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
@@ -44,7 +45,7 @@ const BODY_LIMIT: usize = 3 * 1024 * 1024;
 const PLAIN_BODY_LIMIT: usize = 4 * 1024;
 
 /// How long a request other than a watch may take.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The Kubernetes API over a store. Cheap to clone; also a `tower::Service`, so that a client in the same process
 /// needs no socket.
@@ -72,6 +73,8 @@ pub struct Shared {
     /// Who may do what, as roles and bindings are now.
     pub policy: LivePolicy,
     pub fairness: Fairness,
+    /// The way to the Pods that run.
+    pub pods: Pods,
     pub audit: Option<audit::Log>,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
@@ -160,6 +163,7 @@ impl Server {
             issuer: setup.issuer,
             policy: LivePolicy::default(),
             fairness: Fairness::new(setup.limits),
+            pods: Pods::default(),
             audit: setup.audit,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
@@ -183,10 +187,20 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends all watches and refuses to be ready, so that clients go elsewhere.
+    /// Says how the Pods that run are reached: by what runs them, which is a client of this server and starts after it.
+    pub fn connect_pods(&self, access: Arc<dyn PodAccess>) {
+        self.0.pods.connect(access);
+    }
+
+    /// Ends all watches and sessions, and refuses to be ready, so that clients go elsewhere.
     pub fn stop(&self) {
         self.0.ready.store(false, Ordering::Release);
         self.0.stopping.send_replace(true);
+    }
+
+    /// Resolves when the server stops.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.0.stopping().wait_for(|stopping| *stopping).await;
     }
 
     /// Answers one request. An identity or a certificate put into the request's extensions by the transport counts; a
@@ -224,6 +238,11 @@ impl Server {
     {
         let target = request::target(parts.uri.path());
         let query = Query::parse(parts.uri.query());
+        let session = match &target {
+            Ok(Target::Resource(path)) if path.is_session() => Some(path),
+            _ => None,
+        };
+        about.acts(session.is_some());
         // Whether all is well is told to everybody, and whatever else is going on.
         if let Ok(Target::Health { .. }) = target {
             // A body is nobody's business here, and a stranger may never send what it announced.
@@ -236,6 +255,11 @@ impl Server {
         about.is_from(&caller);
         let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
         let decided = access.check(&self.0.policy.read(), &caller.identity).map(|decision| about.is_allowed(&decision));
+        // A WebSocket is asked for with a GET, but who may only look may not act by it.
+        let decided = decided.and_then(|()| match session.map(|path| Access::by_path("create", path, &query)) {
+            Some(access) => access.check(&self.0.policy.read(), &caller.identity).map(drop),
+            None => Ok(()),
+        });
         if let Err(refusal) = decided {
             about.is_forbidden();
             let refused = Err(refusal);
@@ -277,18 +301,29 @@ impl Server {
         let _in_flight = self.0.metrics.in_flight(verb);
         let (headers, now) = (parts.headers.clone(), Timestamp::now());
         let call = Call { caller, resource, verb, path, query, headers, body, now, place: None };
-        match verb {
-            Verb::Watch => {
+        let subresource = call.path.subresource.as_deref().and_then(|name| call.resource.subresource(name));
+        match (verb, subresource) {
+            (Verb::Get, Some(Subresource::Log)) => {
+                about.verb = "connect";
+                let seat = fairness.seat(&user, Work::Piece).await?;
+                fairness::until_it_waits(seat, verbs::log(&self.0, call)).await
+            }
+            (Verb::Get | Verb::Create, Some(session @ (Subresource::Exec | Subresource::Attach))) => {
+                about.verb = "connect";
+                let (seat, upgrade) = (fairness.seat(&user, Work::Piece).await?, Upgrade::of(&parts.extensions));
+                fairness::until_it_waits(seat, verbs::connect(&self.0, call, session, upgrade)).await
+            }
+            (Verb::Watch, _) => {
                 let seat = fairness.seat(&user, Work::Piece).await?;
                 let answer = verbs::watch(&self.0, call).await;
                 seat.leave_later();
                 answer
             }
-            Verb::Get => {
+            (Verb::Get, _) => {
                 let _seat = fairness.seat(&user, Work::Piece).await?;
                 self.read(call).await
             }
-            Verb::List => self.list(call, &user).await,
+            (Verb::List, _) => self.list(call, &user).await,
             _ => {
                 let place = (fairness.seat(&user, Work::Write).await?, held);
                 let seat = fairness.seat(&user, Work::Piece).await?;
@@ -362,6 +397,13 @@ impl About {
     fn is_from(&mut self, caller: &Caller) {
         if let Some(record) = &mut self.record {
             record.caller = Some(caller.clone());
+        }
+    }
+
+    /// It is written down as what it does.
+    fn acts(&mut self, acts: bool) {
+        if let Some(record) = &mut self.record {
+            record.acts = acts;
         }
     }
 

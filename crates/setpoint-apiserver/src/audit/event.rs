@@ -52,6 +52,8 @@ pub struct Request {
     /// Where the request came from; unknown of one from this process.
     pub source: Option<IpAddr>,
     pub received: Timestamp,
+    /// Whether it acts, although it is a GET.
+    pub acts: bool,
     /// `None` of somebody nobody knows.
     pub caller: Option<Caller>,
     /// What was decided about it, `allow` or `forbid`, and why.
@@ -76,6 +78,7 @@ impl Request {
             agent: parts.headers.get(USER_AGENT).cloned(),
             source,
             received,
+            acts: false,
             caller: None,
             decision: None,
         }
@@ -89,7 +92,7 @@ impl Request {
 
     /// Whether it may change something.
     pub fn is_mutating(&self) -> bool {
-        !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        self.acts || !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
     /// Request and outcome as one line.
@@ -309,6 +312,7 @@ mod tests {
             agent: Some(HeaderValue::from_static("kubectl/v1.36")),
             source: Some(IpAddr::from([127, 0, 0, 1])),
             received: time("2026-01-02T03:04:05Z"),
+            acts: false,
             caller: somebody(),
             decision: None,
             uri,
@@ -414,6 +418,8 @@ mod tests {
 
     #[test]
     fn changes_and_refusals_are_kept() {
+        let session = Request { acts: true, ..request(Method::GET, "/api/v1/namespaces/n/pods/p/exec") };
+        assert!(session.is_kept(StatusCode::SWITCHING_PROTOCOLS), "a session");
         let rows = [
             ("a read", Method::GET, 200, false),
             ("a read of what is not there", Method::GET, 404, false),

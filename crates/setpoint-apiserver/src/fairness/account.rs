@@ -13,6 +13,8 @@ pub enum Holding {
     List,
     /// A byte of a body that was announced or is being worked on.
     BodyByte,
+    /// A log that is being read, or a session in a Pod.
+    Stream,
 }
 
 /// How much of something one user, and all together, may hold.
@@ -25,16 +27,16 @@ pub struct Allowance {
 /// How much everybody holds.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    allowances: [Allowance; 3],
-    all: [usize; 3],
+    allowances: [Allowance; 4],
+    all: [usize; 4],
     /// Nobody is in it who holds nothing.
-    each: HashMap<Arc<str>, [usize; 3]>,
+    each: HashMap<Arc<str>, [usize; 4]>,
 }
 
 impl Accounts {
     /// The allowances are in the order of [`Holding`].
-    pub(super) fn new(allowances: [Allowance; 3]) -> Accounts {
-        Accounts { allowances, all: [0; 3], each: HashMap::new() }
+    pub(super) fn new(allowances: [Allowance; 4]) -> Accounts {
+        Accounts { allowances, all: [0; 4], each: HashMap::new() }
     }
 
     /// Takes some for a user, and gives the name to give it back under; `None` if that is too much.
@@ -58,7 +60,7 @@ impl Accounts {
         let held = self.each.get_mut(user).expect("only who took gives back");
         held[what as usize] -= amount.get();
         self.all[what as usize] -= amount.get();
-        if *held == [0; 3] {
+        if *held == [0; 4] {
             self.each.remove(user);
         }
     }
@@ -71,7 +73,7 @@ mod tests {
     #[test]
     fn nobody_holds_too_much_and_who_gave_all_back_is_forgotten() {
         let small = Allowance { each: 2, all: 3 };
-        let mut accounts = Accounts::new([small; 3]);
+        let mut accounts = Accounts::new([small; 4]);
         let rows = [
             ("within both", "ada", Holding::Watch, 2, true),
             ("more than one's own", "ada", Holding::Watch, 1, false),
@@ -87,6 +89,6 @@ mod tests {
         for (_, user, what, amount, _) in rows.into_iter().filter(|(.., taken)| *taken) {
             accounts.give_back(user, what, some(amount));
         }
-        assert!(accounts.each.is_empty() && accounts.all == [0; 3], "{accounts:?}");
+        assert!(accounts.each.is_empty() && accounts.all == [0; 4], "{accounts:?}");
     }
 }

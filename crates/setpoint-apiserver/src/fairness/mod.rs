@@ -41,6 +41,7 @@ pub struct Limits {
     pub watches: Allowance,
     pub lists: Allowance,
     pub body_bytes: Allowance,
+    pub streams: Allowance,
 }
 
 impl Default for Limits {
@@ -54,6 +55,7 @@ impl Default for Limits {
             watches: Allowance { each: 2_000, all: 20_000 },
             lists: Allowance { each: 500, all: 2_000 },
             body_bytes: Allowance { each: 128 << 20, all: 512 << 20 },
+            streams: Allowance { each: 500, all: 2_000 },
         }
     }
 }
@@ -94,10 +96,10 @@ pub struct Standing {
 
 impl Fairness {
     pub fn new(limits: Limits) -> Fairness {
-        let Limits { pieces, writes, queued, patience, watches, lists, body_bytes } = limits;
+        let Limits { pieces, writes, queued, patience, watches, lists, body_bytes, streams } = limits;
         Fairness(Arc::new(Shared {
             lanes: [pieces, writes].map(|seats| Mutex::new(Lane::new(seats))),
-            accounts: Mutex::new(Accounts::new([watches, lists, body_bytes])),
+            accounts: Mutex::new(Accounts::new([watches, lists, body_bytes, streams])),
             refused: AtomicU64::new(0),
             queued,
             patience,

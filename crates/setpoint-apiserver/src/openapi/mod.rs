@@ -12,6 +12,7 @@ mod messages;
 mod operations;
 mod parameters;
 mod protobuf;
+mod streams;
 mod swagger;
 #[cfg(test)]
 mod tests;

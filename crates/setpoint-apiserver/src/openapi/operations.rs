@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::components::{DELETE_OPTIONS, PATCH, STATUS};
-use super::{Kind, Resource, parameters, reference, root_path};
+use super::{Kind, Resource, parameters, reference, root_path, streams};
 
 /// Custom resources do not take the last, which needs to know more of a schema than theirs say.
 const PATCH_TYPES: [&str; 4] = [
@@ -63,6 +63,10 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource<'_>) {
         add(paths, &format!("{root}/{plural}"), &everywhere, COLLECTION_VERBS.iter().take(1));
     }
     for part in resource.subresources {
+        if let Some(stream) = streams::describe(resource, part) {
+            paths.insert(format!("{object}/{}", part.name), stream);
+            continue;
+        }
         let subject = Subject::new(resource, part.kind, part.name);
         let verbs = OBJECT_VERBS.iter().filter(|verb| part.verbs.contains(&verb.name));
         add(paths, &format!("{object}/{}", part.name), &subject, verbs);
@@ -165,14 +169,14 @@ fn patch_body(kind: Kind<'_>) -> Value {
 }
 
 /// A group as one word: `core`, `apps`, `rbacAuthorization`, `exampleCom`, …
-fn group_name(group: &str) -> String {
+pub(super) fn group_name(group: &str) -> String {
     let group = group.strip_suffix(".k8s.io").unwrap_or(group);
     let mut words = if group.is_empty() { "core" } else { group }.split(['.', '-']);
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &capitalized(word))
 }
 
-fn capitalized(text: &str) -> String {
+pub(super) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

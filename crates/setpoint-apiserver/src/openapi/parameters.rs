@@ -66,7 +66,7 @@ fn dry_run() -> Value {
     query("dryRun", "string", "With the value All, nothing is stored.")
 }
 
-fn query(name: &str, schema: &str, description: &str) -> Value {
+pub(super) fn query(name: &str, schema: &str, description: &str) -> Value {
     json!({
         "name": name,
         "in": "query",

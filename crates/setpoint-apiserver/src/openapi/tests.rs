@@ -20,7 +20,11 @@ const PODS: Resource<'_> = Resource {
     plural: "pods",
     namespaced: true,
     verbs: ALL,
-    subresources: &[Subresource { name: "status", kind: built_in("", "Pod"), verbs: READ_AND_WRITE }],
+    subresources: &[
+        Subresource { name: "exec", kind: built_in("", "PodExecOptions"), verbs: &["create", "get"] },
+        Subresource { name: "log", kind: built_in("", "Pod"), verbs: &["get"] },
+        Subresource { name: "status", kind: built_in("", "Pod"), verbs: READ_AND_WRITE },
+    ],
 };
 const NODES: Resource<'_> = Resource {
     kind: built_in("", "Node"),
@@ -127,6 +131,26 @@ fn paths_follow_scope_verbs_and_subresources() {
     let distinct: std::collections::BTreeSet<String> = ids.iter().map(ToString::to_string).collect();
     assert_eq!(distinct.len(), ids.len());
     assert!(distinct.contains("\"patchCoreV1NamespacedPodStatus\""), "{distinct:?}");
+}
+
+#[test]
+fn what_reaches_into_a_pod_gives_bytes() {
+    let document = core();
+    let operation = |part: &str, method: &str| {
+        document["paths"][format!("/api/v1/namespaces/{{namespace}}/pods/{{name}}/{part}")][method].clone()
+    };
+    let rows = [
+        ("exec", "get", "connectCoreV1GetNamespacedPodExec", "connect", "*/*", "PodExecOptions"),
+        ("exec", "post", "connectCoreV1PostNamespacedPodExec", "connect", "*/*", "PodExecOptions"),
+        ("log", "get", "readCoreV1NamespacedPodLog", "get", "text/plain", "Pod"),
+    ];
+    for (part, method, id, action, media, kind) in rows {
+        let operation = operation(part, method);
+        assert_eq!((&operation["operationId"], &operation["x-kubernetes-action"]), (&json!(id), &json!(action)));
+        assert_eq!(operation["responses"]["200"]["content"][media]["schema"]["type"], "string", "{id}");
+        assert_eq!(operation["x-kubernetes-group-version-kind"]["kind"], kind, "{id}");
+    }
+    assert_eq!(operation("log", "post"), Value::Null);
 }
 
 #[test]

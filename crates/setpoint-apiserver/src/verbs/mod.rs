@@ -1,12 +1,14 @@
 //! What can be done to a resource, one verb a file.
 
 mod apply;
+mod connect;
 mod create;
 mod delete;
 mod get;
 mod itself;
 mod leave;
 mod list;
+mod log;
 mod past;
 mod patch;
 mod pods;
@@ -17,8 +19,10 @@ mod token;
 mod update;
 mod watch;
 
+pub(crate) use connect::connect;
 pub use delete::{delete_all, delete_object};
 pub use itself::apply_as_server;
+pub use log::log;
 pub use watch::watch;
 
 use setpoint_store::{At, Commit, Expected};
@@ -30,7 +34,7 @@ use crate::request::Verb;
 use crate::response::{self, Response};
 use crate::server::{Call, Shared};
 
-/// Answers any call but a watch.
+/// Answers any call but a watch, and those that reach into a Pod.
 pub async fn run(server: &Shared, call: Call) -> Result<Response> {
     let subresource = call.path.subresource.as_deref().and_then(|name| call.resource.subresource(name));
     if let Some(subresource) = subresource

@@ -39,7 +39,7 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
     if call.resource.review.is_some() {
         return Err(Failure::method_not_allowed());
     }
-    let leave = Leave::ask(server.clone(), &call)?;
+    let leave = Leave::ask(server.clone(), &call, &["watch"])?;
     let form = negotiate::form(&call.headers)?;
     if form.encoding == Encoding::Yaml {
         return Err(Failure::not_acceptable());

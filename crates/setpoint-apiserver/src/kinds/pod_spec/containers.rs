@@ -124,7 +124,7 @@ fn names_of<'v>(spec: Node<'v, '_>, lists: &[&str]) -> BTreeSet<&'v str> {
 /// The rules of every container.
 fn validate_any(container: Node<'_, '_>, surroundings: &Surroundings<'_>, errors: &mut Errors) {
     required_name(container.field("name"), names::dns1123_label, errors);
-    // What is told what to run may be a process of a machine, which has no image. Nothing else differs from Kubernetes.
+    // Where Pods are processes, there is no image: the command is what runs.
     if container.field("command").is_empty() {
         required(container.field("image"), errors);
     }

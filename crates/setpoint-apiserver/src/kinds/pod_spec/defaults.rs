@@ -226,6 +226,7 @@ mod tests {
             ("a digest", "nginx@sha256:00", "IfNotPresent"),
             ("latest and a digest", "nginx:latest@sha256:00", "Always"),
             ("not an image", "NGINX", "IfNotPresent"),
+            ("no image", "", "IfNotPresent"),
             ("empty", "", "IfNotPresent"),
         ];
         for (name, image, expected) in rows {

@@ -56,11 +56,17 @@ fn containers() {
             json!({"containers": [{}]}),
             &["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
         ),
-        ("a process needs no image", json!({"containers": [{"name": "c", "command": ["sleep", "1"]}]}), &[]),
+        ("a command alone", json!({"containers": [{"name": "c", "command": ["sleep", "1"]}]}), &[]),
+        ("a command and an empty image", with_container(json!({"image": "", "command": ["true"]})), &[]),
         (
-            "but something to run",
-            json!({"containers": [{"name": "c", "command": [], "args": ["1"]}]}),
+            "arguments of nothing",
+            with_container(json!({"image": "", "command": [], "args": ["1"]})),
             &["spec.containers[0].image: Required value"],
+        ),
+        (
+            "an init container with a command alone",
+            with_spec(json!({"initContainers": [{"name": "i", "command": ["true"]}]})),
+            &[],
         ),
         (
             "one name twice",

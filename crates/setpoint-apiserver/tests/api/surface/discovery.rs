@@ -44,6 +44,14 @@ async fn resources_are_described_as_kubectl_needs_them() {
 
     let eviction = with(&core["resources"], "name", "pods/eviction");
     assert_eq!((&eviction["group"], &eviction["kind"]), (&json!("policy"), &json!("Eviction")));
+    for (name, kind, verbs) in [
+        ("pods/attach", "PodAttachOptions", json!(["create", "get"])),
+        ("pods/exec", "PodExecOptions", json!(["create", "get"])),
+        ("pods/log", "Pod", json!(["get"])),
+    ] {
+        let stream = with(&core["resources"], "name", name);
+        assert_eq!((&stream["kind"], &stream["verbs"]), (&json!(kind), &verbs), "{name}");
+    }
     assert_eq!(with(&core["resources"], "name", "namespaces")["namespaced"], false);
 
     let apps = api.get("/apis/apps/v1").await.expect(200);
