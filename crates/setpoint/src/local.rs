@@ -15,6 +15,7 @@ use setpoint_deployer::process::{ProcessProvider, Settings};
 use tokio::task::JoinSet;
 
 use crate::data_dir::DataDir;
+use crate::pods::LocalPods;
 
 /// The name of the node, and of the Environment that it stands for.
 const NODE: &str = "local";
@@ -36,6 +37,7 @@ impl Local {
             ProcessProvider::open(settings)
                 .with_context(|| format!("cannot run Pods in {}; --no-local starts without", folder.display()))?,
         );
+        server.connect_pods(Arc::new(LocalPods { node: NODE, provider: provider.clone() }));
         let node = Identity::new(format!("system:node:{NODE}"), ["system:nodes"]);
         let registration = Registration {
             facts: machine::facts(NODE, NODE, RUNTIME, &folder),

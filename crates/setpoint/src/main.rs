@@ -11,6 +11,7 @@ mod kubeconfig;
 mod local;
 mod logging;
 mod pki;
+mod pods;
 mod resource;
 mod secrets;
 mod table;

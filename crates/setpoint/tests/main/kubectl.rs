@@ -56,14 +56,24 @@ async fn what_kubectl_changed_can_be_told() -> Result<()> {
     follow("history.txt").await
 }
 
+#[tokio::test]
+async fn kubectl_runs_a_pod_as_on_kubernetes() -> Result<()> {
+    let mut server = Server::new(SETPOINT, &["--store", "embedded"])?.running_pods();
+    server.restart().await?;
+    follow_on("pods.txt", &server)
+}
+
 /// Runs a script on a server of its own and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
+    follow_on(name, &Server::start(SETPOINT).await?)
+}
+
+fn follow_on(name: &str, server: &Server) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/kubectl");
     let golden = folder.join(name);
     let mut script = Script::parse(&fs::read_to_string(&golden)?)?;
     let kubectl = Kubectl::newest()?;
-    let server = Server::start(SETPOINT).await?;
-    let shell = Shell::new(&server, &kubectl, folder.join("files"))?;
+    let shell = Shell::new(server, &kubectl, folder.join("files"))?;
 
     let mut differences = String::new();
     for part in &mut script.parts {

@@ -92,7 +92,7 @@ impl FakeProvider {
         place.tell(&id_of(uid));
     }
 
-    fn done<T: Send>(&self, call: String, act: impl FnOnce(&mut Place) -> Result<T, Error>) -> Answer<'_, T> {
+    fn done<T: Send + 'static>(&self, call: String, act: impl FnOnce(&mut Place) -> Result<T, Error>) -> Answer<'_, T> {
         let mut place = self.place.lock();
         place.calls.push(call);
         let answer = act(&mut place);
