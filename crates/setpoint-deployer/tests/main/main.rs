@@ -1,4 +1,9 @@
-//! What deployers promise, proven on the simulated one.
+//! What deployers promise, proven on the simulated one and on real processes.
 
+#![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
+
+mod instance;
 mod schedules;
+mod shim;
+mod shim_probes;
 mod simulated;
