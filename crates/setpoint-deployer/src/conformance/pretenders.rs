@@ -106,7 +106,7 @@ struct Claim {
 }
 
 /// Claims by the ids that were made up for them.
-type Claims = Arc<Mutex<BTreeMap<Box<str>, Claim>>>;
+type Claims = Arc<Mutex<BTreeMap<String, Claim>>>;
 
 #[derive(Debug, Clone)]
 struct Pretender {
@@ -134,9 +134,9 @@ impl Provider for Pretender {
 
     fn observe<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Observed> {
         let claims = self.claims.lock();
-        let is_shown = |(id, claim): &(&Box<str>, &Claim)| match scope {
+        let is_shown = |(id, claim): &(&String, &Claim)| match scope {
             Scope::Everything => true,
-            Scope::Instance(of) => **id == *of,
+            Scope::Instance(of) => ***id == **of,
             Scope::Owner(owner) => claim.mark.as_ref().is_some_and(|mark| mark.owner_uid == *owner),
         };
         let instances = claims.iter().filter(is_shown).map(|(id, claim)| claim.instance(id)).collect();
@@ -146,12 +146,12 @@ impl Provider for Pretender {
 
     fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>> {
         Box::pin(async move {
-            let id: Box<str> = format!("{}-{}", order.name, order.intent()).into();
+            let id = format!("{}-{}", order.name, order.intent());
             if std::ptr::eq(self.abilities, &LIAR) {
                 let claim = Claim { name: order.name.clone(), mark: Some(order.mark.clone()), runs: true };
                 self.claims.lock().insert(id.clone(), claim);
             }
-            Ok(id)
+            Ok(id.into())
         })
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct Client(Arc<Mutex<Place>>);
 
 #[derive(Debug, Default)]
 struct Place {
-    entries: BTreeMap<Box<str>, Entry>,
+    entries: BTreeMap<String, Entry>,
     made: u64,
     calls: u64,
     trouble: Option<Trouble>,
@@ -165,9 +165,9 @@ impl Provider for Client {
             if place.trouble.take_if(|trouble| *trouble == Trouble::Garbage).is_some() {
                 return Err(Error::provider(Operation::Observe, &scope.to_string(), Fault::Garbled, "}{"));
             }
-            let is_shown = |(id, entry): &(&Box<str>, &Entry)| match scope {
+            let is_shown = |(id, entry): &(&String, &Entry)| match scope {
                 Scope::Everything => true,
-                Scope::Instance(of) => **id == *of,
+                Scope::Instance(of) => ***id == **of,
                 Scope::Owner(owner) => entry.mark.as_ref().is_some_and(|mark| mark.owner_uid == *owner),
             };
             let instances = place.entries.iter().filter(is_shown).map(instance).collect();
@@ -182,14 +182,14 @@ impl Provider for Client {
                 let made = place.entries.iter_mut().find(|(_, entry)| entry.mark.as_ref() == Some(&order.mark));
                 if let Some((id, entry)) = made {
                     entry.has_begun |= whole;
-                    return Ok(id.clone());
+                    return Ok(id.as_str().into());
                 }
                 place.made += 1;
-                let id: Box<str> = format!("entry-{}", place.made).into();
+                let id = format!("entry-{}", place.made);
                 let mark = Some(order.mark.clone());
                 let entry = Entry { name: order.name.clone(), mark, needs, has_begun: whole, ends_at: None };
                 place.entries.insert(id.clone(), entry);
-                Ok(id)
+                Ok(id.into())
             })
             .await
         })
@@ -252,9 +252,9 @@ fn command(order: &Order) -> Vec<String> {
     }
 }
 
-fn instance((id, entry): (&Box<str>, &Entry)) -> Instance {
+fn instance((id, entry): (&String, &Entry)) -> Instance {
     let guest = Guest {
-        id: id.clone(),
+        id: id.as_str().into(),
         name: entry.name.as_str().into(),
         mark: entry.mark.clone(),
         config: Config::known(Fields::default()),
@@ -286,15 +286,18 @@ impl Subject for Client {
 
     fn plant_foreign(&self) -> BoxFuture<'_, Box<str>> {
         let entry = Entry { name: "foreign".to_owned(), mark: None, needs: None, has_begun: true, ends_at: None };
-        self.0.lock().entries.insert("foreign".into(), entry);
+        self.0.lock().entries.insert("foreign".to_owned(), entry);
         async { "foreign".into() }.boxed()
     }
 }
 
 impl Witness for Client {
     fn instances(&self) -> BoxFuture<'_, Vec<Seen>> {
-        let seen =
-            |(id, entry): (&Box<str>, &Entry)| Seen { id: id.clone(), mark: entry.mark.clone(), running: entry.runs() };
+        let seen = |(id, entry): (&String, &Entry)| Seen {
+            id: id.as_str().into(),
+            mark: entry.mark.clone(),
+            running: entry.runs(),
+        };
         let seen = self.0.lock().entries.iter().map(seen).collect();
         async { seen }.boxed()
     }

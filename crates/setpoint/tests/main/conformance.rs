@@ -37,8 +37,8 @@ fn some_guarantees_can_be_chosen() -> Result<()> {
     let lines = "FAILED  a delete removes what runs: one-make-one runs: not within 100ms
 FAILED  a delete twice is as once: one-make-one runs: not within 100ms
 FAILED  a crash within a delete is mended by asking again: at-0-make-at-0 runs: not within 100ms
-n/a     a lost answer to a delete is mended by asking again: this place cannot fail so: LoseAnswer
-noop@1.0.0: 0 hold, 3 are broken, 1 do not apply
+FAILED  a lost answer to a delete is mended by asking again: one-make-one runs: not within 100ms
+noop@1.0.0: 0 hold, 4 are broken, 0 do not apply
 ";
     assert_eq!(String::from_utf8_lossy(&output.stdout), lines);
     let output = conformance(&["noop", "--only", "fly"])?;
