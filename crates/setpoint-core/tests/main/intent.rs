@@ -364,6 +364,23 @@ fn an_object_goes_on_once_every_outcome_is_known() {
 }
 
 #[test]
+fn a_look_from_before_what_is_on_record_proves_nothing() {
+    for (name, seconds, expected) in [
+        ("the record is from a later look", 1, "waits for the outcome of Update: what is on record was observed later"),
+        ("the record is from this very look", 0, "goes on with 101"),
+        ("the record is from an earlier look", -1, "goes on with 101"),
+    ] {
+        let mut desired = desired();
+        desired.record.provider_id = Some("101".into());
+        desired.record.intents = vec![intent(ID, Action::Update, Some("101"), now() - SignedDuration::from_secs(9))];
+        desired.record.observed_at = Some(now() + SignedDuration::from_secs(seconds));
+        let (observation, key) = (observation(vec![made("101")], false), key());
+        let evidence = Evidence::new(CLUSTER, &RACK, &key, &observation);
+        assert_eq!(settle(&desired, &evidence).to_string(), expected, "{name}");
+    }
+}
+
+#[test]
 fn only_what_could_be_done_twice_is_waited_for() {
     for row in rows() {
         let mut desired = row.desired;

@@ -79,19 +79,14 @@ async fn half_made(trial: &Trial<'_>, order: &Order) -> Verdict {
     if first.is_ok() {
         return broken("half a create was told to be a whole one");
     }
-    let observed = trial.provider().observe(&Scope::Everything).await?;
-    for seen in trial.seen().await {
-        let shown = observed.instance(&seen.id);
-        let is_marked = shown.is_some_and(|shown| {
-            shown
-                .guest
-                .mark
-                .as_ref()
-                .is_some_and(|mark| (&mark.owner_uid, &mark.intent) == (&order.mark.owner_uid, &order.mark.intent))
-        });
-        ensure!(is_marked, "{} was made by half, and is not found by its mark", seen.id);
-    }
-    Ok(())
+    let is_found = async || {
+        let observed = trial.provider().observe(&Scope::Everything).await?;
+        Ok(trial.seen().await.iter().all(|seen| {
+            let mark = observed.instance(&seen.id).and_then(|shown| shown.guest.mark.as_ref());
+            mark.is_some_and(|mark| (&mark.owner_uid, &mark.intent) == (&order.mark.owner_uid, &order.mark.intent))
+        }))
+    };
+    trial.eventually("what was made by half is found by its mark", is_found).await
 }
 
 pub async fn a_slow_provider_is_given_up_on_in_time(trial: &Trial<'_>) -> Verdict {

@@ -1,6 +1,7 @@
 //! What deployers promise, proven on the simulated one and on real processes.
 
 #![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
+#![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 mod instance;
 mod schedules;

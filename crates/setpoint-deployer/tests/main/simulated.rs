@@ -58,10 +58,11 @@ fn tempers() -> Vec<(&'static str, Program)> {
     let at_once = Program { latency_ms: 1, latency_max_ms: Some(4), ..Program::default() };
     let slow = Program { latency_ms: 40, latency_max_ms: Some(90), start_ms: 900, ready_ms: 700, ..at_once.clone() };
     vec![
-        ("at once", at_once.clone()),
+        ("at once", at_once),
         ("slow", slow.clone()),
         ("slow, another seed", Program { seed: 1, ..slow.clone() }),
-        ("slow, a third seed", Program { seed: 2, stop_ms: 300, ..slow }),
+        ("slow, a third seed", Program { seed: 2, stop_ms: 300, ..slow.clone() }),
+        ("late", Program { seed: 3, listed_after_ms: 2_000, delisted_after_ms: 1_000, settle_seconds: 2, ..slow }),
     ]
 }
 
