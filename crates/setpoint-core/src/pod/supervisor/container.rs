@@ -110,6 +110,7 @@ impl Supervisor {
         if !self.is_present(key) || !matches!(self.containers[key.container].activity, Activity::Starting) {
             return;
         }
+        let is_over = self.is_over();
         let plan = &self.plan.containers[key.container];
         let run = Run::new(plan, now);
         let state = &mut self.state.containers[key.container];
@@ -118,7 +119,7 @@ impl Supervisor {
         state.usage = None;
         state.is_started = run.is_started();
         state.is_ready = run.is_started() && plan.readiness.is_none();
-        if plan.has_post_start {
+        if plan.has_post_start && !is_over {
             actions.push(Action::RunHook(key, Hook::PostStart));
         }
         self.containers[key.container].activity = Activity::Running(run);

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -31,6 +32,9 @@ const MAX_ATTACHED: usize = 32;
 
 /// The longest first line.
 const MAX_HELLO_BYTES: u64 = 4096;
+
+/// How long a shim that ends waits for those who are attached.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 const INPUT_BYTES: usize = 4096;
 
@@ -126,6 +130,15 @@ pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
 pub(super) async fn serve(listener: UnixListener, joints: Joints) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(attend(stream, joints.clone()));
+    }
+}
+
+/// Waits until everybody who was attached has been told the end: each has the joints in hand until then, as have the shim
+/// and its server. Who does not read it is not waited for.
+pub(super) async fn farewell(joints: &Joints) {
+    let until = tokio::time::Instant::now() + FAREWELL;
+    while Arc::strong_count(joints) > 2 && tokio::time::Instant::now() < until {
+        tokio::time::sleep(FAREWELL / 100).await;
     }
 }
 

@@ -48,6 +48,9 @@ pub const SUBCOMMAND: &str = "shim";
 /// How soon to look again after what was killed.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
+/// How soon to try again to write the state.
+const SAVE_AGAIN: Duration = Duration::from_secs(1);
+
 /// How long the end of a container waits for somebody outside who still holds something of it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -94,7 +97,6 @@ struct Shim {
 }
 
 /// Runs the instance whose folder this is, until all its containers have ended for good.
-#[expect(clippy::print_stderr, reason = "a shim's own troubles go to the log beside its instance")]
 pub fn run(folder: &Path) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -103,10 +105,15 @@ pub fn run(folder: &Path) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", Timestamp::now());
+            complain(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+#[expect(clippy::print_stderr, reason = "a shim's own troubles go to the log beside its instance")]
+fn complain(error: &io::Error) {
+    eprintln!("{}: {error}", Timestamp::now());
 }
 
 async fn supervise(folder: &Path) -> io::Result<()> {
@@ -171,19 +178,21 @@ impl Shim {
         let mut child = signal(SignalKind::child())?;
         let mut told = signal(SignalKind::user_defined1())?;
         let mut asked_to_end = signal(SignalKind::terminate())?;
-        let mut input = self.stop()?.unwrap_or(Input::Tick);
+        let mut input = self.stop();
         loop {
             self.advance(input);
             let is_clear = self.clear();
-            self.save()?;
-            if is_clear && self.supervisor.state().has_ended() {
+            let is_saved = self.save();
+            if is_clear && is_saved && self.supervisor.state().has_ended() {
+                attach::farewell(&self.joints).await;
                 return Ok(());
             }
-            let again = (!is_clear).then(|| Instant::now() + KILL_AGAIN);
+            let again = (!is_clear).then_some(KILL_AGAIN).or((!is_saved).then_some(SAVE_AGAIN));
+            let again = again.map(|wait| Instant::now() + wait);
             let wake = again.into_iter().chain(self.supervisor.next_deadline().map(instant)).min();
             input = tokio::select! {
                 _ = child.recv() => Input::Tick,
-                _ = told.recv() => self.stop()?.unwrap_or(Input::Tick),
+                _ = told.recv() => self.stop(),
                 _ = asked_to_end.recv() => {
                     Input::Stop { deadline: Timestamp::now() + self.supervisor.plan().grace }
                 }
@@ -193,10 +202,16 @@ impl Shim {
         }
     }
 
-    /// What the control plane wants, if it wants an end.
-    fn stop(&self) -> io::Result<Option<Input>> {
-        let stop: Option<StopRecord> = record::read(&self.spawner.folder, record::STOP)?;
-        Ok(stop.map(|stop| Input::Stop { deadline: stop.deadline }))
+    /// What the control plane wants: an end, or nothing. What cannot be read is no reason to end anything.
+    fn stop(&self) -> Input {
+        match record::read::<StopRecord>(&self.spawner.folder, record::STOP) {
+            Ok(Some(stop)) => Input::Stop { deadline: stop.deadline },
+            Ok(None) => Input::Tick,
+            Err(error) => {
+                complain(&error);
+                Input::Tick
+            }
+        }
     }
 
     fn hear(&mut self, event: Event) -> Input {
@@ -373,8 +388,9 @@ impl Shim {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Writes the state, if it is another one than before.
-    fn save(&mut self) -> io::Result<()> {
+    /// Writes the state, if it is another one than before, and says whether the folder tells the truth now. A full disk
+    /// must not end the workload; and who removed the folder does not want to know.
+    fn save(&mut self) -> bool {
         let process = |process: &Process| ContainerProcess {
             container: self.supervisor.plan().containers[process.key.container].name.clone(),
             identity: process.identity,
@@ -382,12 +398,20 @@ impl Shim {
         };
         let processes = self.processes.iter().map(process).collect();
         let record = StateRecord { state: self.supervisor.state().clone(), processes };
-        let bytes = serde_json::to_vec(&record)?;
-        if bytes != self.written {
-            record::replace(&self.spawner.folder, record::STATE, &bytes)?;
-            self.written = bytes;
+        let bytes = serde_json::to_vec(&record).expect("a state has nothing that JSON cannot tell");
+        if bytes == self.written {
+            return true;
         }
-        Ok(())
+        match record::replace(&self.spawner.folder, record::STATE, &bytes) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                complain(&error);
+                false
+            }
+            _ => {
+                self.written = bytes;
+                true
+            }
+        }
     }
 
     fn container(&self, key: RunKey) -> Option<Container> {

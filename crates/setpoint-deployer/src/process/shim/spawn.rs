@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -74,7 +75,10 @@ impl Spawner {
         let arguments = arguments(container, |name| variables.get(name).map(String::as_str))?;
         let log = LogFile::begin(&self.log_folder(name), key.run, self.order.log_limits)?;
         let (report, receiver) = self.open_report(name)?;
-        fs::write(launch::termination_log(&self.folder, name), "")?;
+        let last_words = launch::termination_log(&self.folder, name);
+        fs::write(&last_words, "")?;
+        // Whoever the container runs as may write it.
+        fs::set_permissions(&last_words, fs::Permissions::from_mode(0o666))?;
         let has_terminal = container.tty == Some(true);
         let pipes = if has_terminal { Pipes::terminal() } else { Pipes::plain(container.stdin == Some(true)) }?;
 
