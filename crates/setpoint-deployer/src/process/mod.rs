@@ -7,6 +7,7 @@
 mod attach;
 pub mod cgroup;
 mod changes;
+pub mod driver;
 mod exec;
 mod files;
 mod folder;
@@ -27,7 +28,9 @@ mod revival;
 pub mod shim;
 mod shim_process;
 mod sight;
+mod subject;
 mod turns;
 mod verbs;
 
+pub use driver::ProcessDriver;
 pub use provider::{ProcessProvider, Settings};

@@ -263,7 +263,7 @@ pub(super) fn fault(operation: Operation, target: &str, error: &io::Error) -> Er
     Error::provider(operation, target, fault, error.to_string())
 }
 
-fn abilities() -> Abilities {
+pub(super) fn abilities() -> Abilities {
     Abilities {
         guests: Capabilities {
             deployer: "process",
