@@ -3,6 +3,8 @@
 mod fake_provider;
 mod fixture;
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -232,7 +234,7 @@ async fn the_node_is_there_and_alive() -> Result<()> {
     let cluster = Cluster::start().await?;
     let nodes: Api<Node> = Api::all(cluster.admin.clone());
     let leases: Api<Lease> = Api::namespaced(cluster.admin.clone(), "kube-node-lease");
-    let (node, lease) = wait_for("the node and its lease", std::time::Duration::from_secs(30), || async {
+    let (node, lease) = wait_for("the node and its lease", Duration::from_secs(30), || async {
         Ok(nodes.get_opt("local").await?.zip(leases.get_opt("local").await?))
     })
     .await?;
