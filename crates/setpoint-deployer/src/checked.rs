@@ -5,52 +5,69 @@ use std::sync::Arc;
 
 use setpoint_api::traffic_split::SplitEntry;
 use setpoint_core::lifecycle::{self, Event, Life, LifecycleError};
-use setpoint_core::split::{self, Split, SplitError};
+use setpoint_core::split::{self, Granularity, Split, SplitError};
 
 use crate::deployer::{
     AppName, Applied, Deployer, Deployment, KnownRevision, ObservedApp, RevisionOrder, RuntimeConfig,
 };
-use crate::error::{Result, SpecError};
+use crate::error::{Error, Fault, Operation, Result, SpecError};
+use crate::guard::{Deadlines, within};
+use crate::provider::Answer;
 
 /// A deployer behind the rules that hold for all. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Checked(Arc<dyn Deployer>);
+pub struct Checked {
+    deployer: Arc<dyn Deployer>,
+    deadlines: Deadlines,
+}
 
 impl Checked {
     pub fn new(deployer: Arc<dyn Deployer>) -> Checked {
-        Checked(deployer)
+        Checked::with_deadlines(deployer, Deadlines::default())
+    }
+
+    pub fn with_deadlines(deployer: Arc<dyn Deployer>, deadlines: Deadlines) -> Checked {
+        Checked { deployer, deadlines }
+    }
+
+    /// How finely it can divide traffic.
+    pub fn granularity(&self) -> Granularity {
+        self.deployer.granularity()
     }
 
     pub async fn observe(&self, app: &AppName) -> Result<ObservedApp> {
-        self.0.observe(app).await
+        let answer = within(self.deadlines.observe, self.deployer.observe(app)).await;
+        answer
+            .unwrap_or_else(|late| Err(Error::provider(Operation::Observe, &app.to_string(), Fault::Unreachable, late)))
     }
 
     pub async fn stage(&self, deployment: &Deployment, revision: &str, intent: &str) -> Result<()> {
         let order = deployment.order(revision, Event::Stage, intent)?;
-        self.0.stage(&order).await
+        self.change(Operation::Stage, revision, self.deployer.stage(&order)).await
     }
 
     pub async fn warm(&self, deployment: &Deployment, revision: &str, intent: &str) -> Result<()> {
         let order = deployment.order(revision, Event::Warm, intent)?;
-        self.0.warm(&order).await
+        self.change(Operation::Warm, revision, self.deployer.warm(&order)).await
     }
 
     /// Refused while the split on record sends the revision traffic.
     pub async fn drain(&self, deployment: &Deployment, revision: &str, intent: &str) -> Result<()> {
         let order = deployment.order(revision, Event::Drain, intent)?;
-        self.0.drain(&order).await
+        self.change(Operation::Drain, revision, self.deployer.drain(&order)).await
     }
 
     /// Refused while the split on record names the revision. What is no longer on record can still be archived.
     pub async fn archive(&self, deployment: &Deployment, revision: &str) -> Result<()> {
         deployment.allow(revision, Event::Archive)?;
-        self.0.archive(&deployment.app, revision).await
+        self.change(Operation::Archive, revision, self.deployer.archive(&deployment.app, revision)).await
     }
 
     /// Applies the split on record.
     pub async fn apply_split(&self, deployment: &Deployment) -> Result<Applied> {
-        let split = deployment.split()?;
-        self.0.apply_split(&deployment.app, &split.rounded(self.0.granularity())).await
+        let split = deployment.split()?.rounded(self.deployer.granularity());
+        let target = deployment.app.to_string();
+        self.change(Operation::ApplySplit, &target, self.deployer.apply_split(&deployment.app, &split)).await
     }
 
     pub async fn runtime_config(&self, deployment: &Deployment) -> Result<RuntimeConfig> {
@@ -58,7 +75,14 @@ impl Checked {
             Some(_) => deployment.split().map(drop)?,
             None => return Ok(RuntimeConfig::default()),
         }
-        self.0.runtime_config(deployment).await
+        let target = deployment.app.to_string();
+        self.change(Operation::RuntimeConfig, &target, self.deployer.runtime_config(deployment)).await
+    }
+
+    async fn change<T>(&self, operation: Operation, target: &str, call: Answer<'_, T>) -> Result<T> {
+        within(self.deadlines.change, call)
+            .await
+            .unwrap_or_else(|late| Err(Error::provider(operation, target, Fault::Unanswered, late)))
     }
 }
 

@@ -3,6 +3,7 @@
 mod client;
 mod crds;
 mod data_dir;
+mod dev;
 mod get;
 mod history;
 mod issuer;
@@ -19,9 +20,11 @@ mod token;
 mod up;
 mod user;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use setpoint_deployer::process::{launch, shim};
 
 #[derive(Debug, Parser)]
 #[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
@@ -46,9 +49,26 @@ enum Command {
     /// Give people access, and take it away
     #[command(subcommand)]
     User(user::User),
+    /// What those who build on Setpoint need
+    #[command(subcommand)]
+    Dev(dev::Dev),
 }
 
 fn main() -> ExitCode {
+    hidden().unwrap_or_else(visible)
+}
+
+/// What the process deployer runs this binary as. These are many and have to be small, so they come before all else.
+fn hidden() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next()?.to_str()? {
+        shim::SUBCOMMAND => Some(shim::run(Path::new(&arguments.next()?))),
+        launch::SUBCOMMAND => Some(launch::run(arguments)),
+        _ => None,
+    }
+}
+
+fn visible() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
         Command::Get(get) => get.run(),
@@ -56,6 +76,7 @@ fn main() -> ExitCode {
         Command::Crds(crds) => crds.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::User(user) => user.run(),
+        Command::Dev(dev) => dev.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 //! [`state`] is what is observed of its containers. It is the one thing that those who run containers and those who tell
 //! about it have in common. [`references`] says what a Pod needs from elsewhere; with what was found of it,
 //! [`environment`] and [`volumes`] make the [`content`] that its containers are given. [`agent`] decides what to do next with
-//! a Pod and what runs of it, and [`status`] says how it is.
+//! a Pod and what runs of it, and [`status`] says how it is; [`supervisor`] says what to do next with its containers.
 
 pub mod agent;
 pub mod content;
@@ -15,6 +15,7 @@ mod fixtures;
 pub mod references;
 pub mod state;
 pub mod status;
+pub mod supervisor;
 pub mod volumes;
 
 pub use content::{Variables, Volume, VolumeFile};

@@ -64,6 +64,7 @@ async fn what_a_pod_refers_to_is_given_to_it_once_it_is_there() -> Result<()> {
                 {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
                 {"name": "URL", "value": "http://$(COLOR)"},
             ]}],
+            "serviceAccountName": "default",
             "volumes": [
                 {"name": "keys", "secret": {"secretName": "login"}},
                 {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},

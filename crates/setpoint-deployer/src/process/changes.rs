@@ -1,0 +1,121 @@
+//! Tells those who asked which instances to look at again, each at their own pace.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use crate::provider::Change;
+
+/// Who has so many to look at looks at everything.
+const MAX_PENDING: usize = 1024;
+const CHANNEL: usize = 16;
+
+/// What changed since one was last told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) ids: BTreeSet<Box<str>>,
+    pub(super) everything: bool,
+}
+
+impl Changes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty() && !self.everything
+    }
+
+    fn add(&mut self, more: &Changes) {
+        self.ids.extend(more.ids.iter().cloned());
+        self.everything |= more.everything;
+        if self.everything || self.ids.len() > MAX_PENDING {
+            *self = Changes { ids: BTreeSet::new(), everything: true };
+        }
+    }
+
+    fn list(self) -> Vec<Change> {
+        let ids = self.ids.into_iter().map(Change::Instance);
+        self.everything.then_some(Change::Everything).into_iter().chain(ids).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Subscribers(Mutex<Vec<Arc<Subscriber>>>);
+
+#[derive(Debug, Default)]
+struct Subscriber {
+    pending: Mutex<Changes>,
+    wake: Notify,
+}
+
+impl Subscribers {
+    pub(super) fn tell(&self, changes: &Changes) {
+        for subscriber in self.0.lock().iter() {
+            subscriber.pending.lock().add(changes);
+            subscriber.wake.notify_one();
+        }
+    }
+
+    pub(super) fn subscribe(self: &Arc<Self>) -> mpsc::Receiver<Change> {
+        let (sender, receiver) = mpsc::channel(CHANNEL);
+        let subscriber = Arc::new(Subscriber::default());
+        self.0.lock().push(subscriber.clone());
+        let all = Arc::downgrade(self);
+        tokio::spawn(async move {
+            subscriber.deliver(sender).await;
+            if let Some(all) = all.upgrade() {
+                all.0.lock().retain(|other| !Arc::ptr_eq(other, &subscriber));
+            }
+        });
+        receiver
+    }
+}
+
+impl Subscriber {
+    async fn deliver(&self, sender: mpsc::Sender<Change>) {
+        loop {
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = sender.closed() => return,
+            }
+            let changes = std::mem::take(&mut *self.pending.lock());
+            for change in changes.list() {
+                if sender.send(change).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(ids: impl IntoIterator<Item = usize>) -> Changes {
+        Changes { ids: ids.into_iter().map(|id| id.to_string().into()).collect(), everything: false }
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_hears_of_each_once_or_of_everything() {
+        let subscribers = Arc::new(Subscribers::default());
+        let mut receiver = subscribers.subscribe();
+        subscribers.tell(&changes([1]));
+        assert_eq!(receiver.recv().await, Some(Change::Instance("1".into())));
+        for _ in 0..100 {
+            subscribers.tell(&changes([1, 2]));
+        }
+        assert_eq!(receiver.recv().await, Some(Change::Instance("1".into())));
+        assert_eq!(receiver.recv().await, Some(Change::Instance("2".into())));
+        subscribers.tell(&changes(0..=MAX_PENDING));
+        assert_eq!(receiver.recv().await, Some(Change::Everything));
+    }
+
+    #[tokio::test]
+    async fn who_has_left_is_forgotten() {
+        let subscribers = Arc::new(Subscribers::default());
+        drop(subscribers.subscribe());
+        while !subscribers.0.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}

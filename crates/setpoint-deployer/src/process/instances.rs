@@ -1,0 +1,284 @@
+//! What is known of the instances in the state folder. It is read once, and again where something has happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use setpoint_core::observation::{Config, Guest, Mark, Reading};
+use setpoint_core::pod::PodState;
+
+use super::changes::Changes;
+use super::folder;
+use super::process_table::Identity;
+use super::record::{self, ORDER, SHIM, STATE, StateRecord};
+use super::shim_process::Process;
+use super::sight::{Sight, Sighting};
+use crate::provider::Instance;
+
+/// The words for how an instance is: something of it runs or is to, nothing can run since its shim is not there, and
+/// nothing runs nor will.
+pub(super) const RUNNING: &str = "running";
+pub(super) const STOPPED: &str = "stopped";
+pub(super) const ENDED: &str = "ended";
+
+/// All that is known.
+#[derive(Debug)]
+pub(super) struct Instances {
+    root: PathBuf,
+    sight: Sight,
+    known: BTreeMap<Box<str>, Known>,
+}
+
+/// One folder in the state folder.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) content: Content,
+    shim: Option<Process>,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// It has no order: it is somebody else's.
+    Nothing,
+    /// It has one that cannot be read, and why.
+    Unreadable(Box<str>),
+    Pod(Box<Pod>),
+}
+
+#[derive(Debug)]
+pub(super) struct Pod {
+    pub(super) name: Box<str>,
+    /// The name of the Pod itself.
+    pub(super) pod_name: Box<str>,
+    pub(super) mark: Mark,
+    /// Absent if it cannot be read.
+    pub(super) state: Option<PodState>,
+}
+
+impl Instances {
+    pub(super) fn open(root: &Path) -> io::Result<Instances> {
+        let sight = Sight::open(root)?;
+        let mut instances = Instances { root: root.to_owned(), sight, known: BTreeMap::new() };
+        instances.scan()?;
+        Ok(instances)
+    }
+
+    /// What becomes readable when a refresh would find something.
+    pub(super) fn fd(&self) -> io::Result<OwnedFd> {
+        self.sight.fd()
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Known> {
+        self.known.get(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Known)> {
+        self.known.iter().map(|(id, known)| (&**id, known))
+    }
+
+    /// The ports of all instances that have not ended.
+    pub(super) fn ports(&self) -> BTreeSet<u16> {
+        let states = self.known.values().filter_map(|known| known.pod()?.state.as_ref());
+        let lasting = states.filter(|state| !state.has_ended());
+        lasting.flat_map(|state| &state.ports).map(|port| port.assigned_port).collect()
+    }
+
+    /// Takes in what has happened, and returns which instances it happened to.
+    pub(super) fn refresh(&mut self) -> io::Result<Changes> {
+        let mut changes = Changes::default();
+        for sighting in self.sight.look()? {
+            match sighting {
+                Sighting::Appeared(id) if folder::is_id(&id) => {
+                    self.load(&id);
+                    changes.ids.insert(id);
+                }
+                Sighting::Vanished(id) => {
+                    if self.forget(&id) {
+                        changes.ids.insert(id);
+                    }
+                }
+                Sighting::Wrote { id, file } => {
+                    if self.reread(&id, &file) {
+                        changes.ids.insert(id);
+                    }
+                }
+                Sighting::ShimEnded(id) => {
+                    self.shim_ended(&id);
+                    changes.ids.insert(id);
+                }
+                Sighting::Missed => {
+                    self.scan()?;
+                    changes.everything = true;
+                }
+                Sighting::Appeared(_) => {}
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Reads an instance as if nothing were known of it.
+    pub(super) fn load(&mut self, id: &str) {
+        let place = self.root.join(id);
+        // Watched before it is read: what changes meanwhile is seen.
+        let content = match self.sight.watch_folder(id, &place, place.join(ORDER).exists()) {
+            Ok(()) => Content::read(&place, id),
+            Err(error) if is_no_folder(&error) => {
+                self.forget(id);
+                return;
+            }
+            Err(error) => Content::Unreadable(error.to_string().into()),
+        };
+        let shim = self.known.remove(id).and_then(|known| known.shim);
+        self.known.insert(id.into(), Known { content, shim });
+        self.find_shim(id);
+    }
+
+    /// Notes the shim that was just started.
+    pub(super) fn set_shim(&mut self, id: &str, shim: Process) -> io::Result<()> {
+        self.sight.watch_shim(id, &shim)?;
+        if let Some(known) = self.known.get_mut(id) {
+            known.shim = Some(shim);
+        }
+        Ok(())
+    }
+
+    /// Forgets what is gone. `false` if nothing was known of it.
+    pub(super) fn forget(&mut self, id: &str) -> bool {
+        self.sight.forget_folder(id);
+        self.known.remove(id).is_some()
+    }
+
+    fn scan(&mut self) -> io::Result<()> {
+        let mut there = BTreeSet::new();
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if let Some(id) = name.to_str().filter(|name| folder::is_id(name))
+                && entry.file_type()?.is_dir()
+            {
+                there.insert(Box::<str>::from(id));
+                self.load(id);
+            }
+        }
+        let gone: Vec<Box<str>> = self.known.keys().filter(|id| !there.contains(*id)).cloned().collect();
+        for id in gone {
+            self.forget(&id);
+        }
+        Ok(())
+    }
+
+    /// A file was written; `true` if that may have changed the instance.
+    fn reread(&mut self, id: &str, file: &str) -> bool {
+        let place = self.root.join(id);
+        match file {
+            ORDER => self.load(id),
+            SHIM => self.find_shim(id),
+            STATE => match (self.known.get_mut(id).map(|known| &mut known.content), read_state(&place)) {
+                (Some(Content::Pod(pod)), Some(state)) => pod.state = Some(state),
+                _ => self.load(id),
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    /// The process that has announced itself as the instance's shim, if it lives.
+    fn find_shim(&mut self, id: &str) {
+        let Some(known) = self.known.get_mut(id) else { return };
+        let Some(announced) = announced(&self.root.join(id)) else { return };
+        if known.shim().is_some_and(|shim| shim.pid == announced.pid as i32) {
+            return;
+        }
+        let Ok(process) = Process::open(announced.pid as i32) else { return };
+        // Only now the number cannot become another's any more.
+        if Identity::of(announced.pid).is_ok_and(|found| found == announced)
+            && self.sight.watch_shim(id, &process).is_ok()
+        {
+            known.shim = Some(process);
+        }
+    }
+
+    fn shim_ended(&mut self, id: &str) {
+        let Some(known) = self.known.get_mut(id) else { return };
+        if let Some(shim) = known.shim.take_if(|shim| !shim.is_alive()) {
+            shim.reap();
+        }
+        self.find_shim(id);
+        self.reread(id, STATE);
+    }
+}
+
+impl Known {
+    /// The shim, if it lives.
+    pub(super) fn shim(&self) -> Option<&Process> {
+        self.shim.as_ref().filter(|shim| shim.is_alive())
+    }
+
+    pub(super) fn pod(&self) -> Option<&Pod> {
+        match &self.content {
+            Content::Pod(pod) => Some(pod),
+            Content::Nothing | Content::Unreadable(_) => None,
+        }
+    }
+
+    /// How the instance is shown; nothing if it is none.
+    pub(super) fn show(&self, id: &str) -> Option<Instance> {
+        let (name, mark, config, run, pod) = match &self.content {
+            Content::Nothing => return None,
+            Content::Unreadable(why) => (id, None, Config::Unreadable(why.clone()), Reading::Unknown, None),
+            Content::Pod(pod) => {
+                let (config, run) = match (&pod.state, self.shim()) {
+                    (None, _) => (Config::Unreadable(format!("{STATE} is damaged").into()), Reading::Unknown),
+                    (Some(_), Some(_)) => (Config::known(Default::default()), Reading::Known(RUNNING.into())),
+                    (Some(state), None) => {
+                        let word = if state.has_ended() { ENDED } else { STOPPED };
+                        (Config::known(Default::default()), Reading::Known(word.into()))
+                    }
+                };
+                (&*pod.name, Some(pod.mark.clone()), config, run, pod.state.clone())
+            }
+        };
+        let guest = Guest {
+            id: id.into(),
+            name: name.into(),
+            mark,
+            config,
+            run,
+            holds_data: Reading::Known(false),
+            busy: None,
+            is_template: false,
+            hourly_price: None,
+        };
+        Some(Instance { guest, pod })
+    }
+}
+
+impl Content {
+    fn read(place: &Path, id: &str) -> Content {
+        let order = match folder::read_order(place) {
+            // A copy of a folder is not the instance that it is a copy of.
+            Ok(Some(order)) if order.id != id => return Content::Unreadable("it is the folder of another".into()),
+            Ok(Some(order)) => order,
+            Ok(None) => return Content::Nothing,
+            Err(error) => return Content::Unreadable(error.to_string().into()),
+        };
+        let state = if place.join(STATE).exists() { read_state(place) } else { Some(order.first_state()) };
+        let pod_name = order.pod.name.as_str().into();
+        Content::Pod(Box::new(Pod { name: order.name.into(), pod_name, mark: order.mark.into(), state }))
+    }
+}
+
+/// Who has announced itself as the shim of a folder.
+pub(super) fn announced(place: &Path) -> Option<Identity> {
+    record::read(place, SHIM).ok().flatten()
+}
+
+fn read_state(place: &Path) -> Option<PodState> {
+    record::read::<StateRecord>(place, STATE).ok().flatten().map(|record| record.state)
+}
+
+fn is_no_folder(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

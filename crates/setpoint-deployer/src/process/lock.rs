@@ -1,0 +1,43 @@
+//! A lock that one process of this machine holds, and that is free as soon as it ends.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Waits for a lock that is only ever held for a short time.
+    pub(super) fn wait(path: &Path) -> io::Result<Lock> {
+        Lock::take(path, FlockOperation::LockExclusive)
+    }
+
+    /// `None` if somebody holds it.
+    pub(super) fn attempt(path: &Path) -> io::Result<Option<Lock>> {
+        match Lock::take(path, FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    fn take(path: &Path, operation: FlockOperation) -> io::Result<Lock> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        loop {
+            match flock(&file, operation) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return result.map(|()| Lock(file)).map_err(io::Error::from),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Closing is not enough: a process that is just being started may have a copy of the descriptor for a moment.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}

@@ -1,0 +1,33 @@
+//! Runs Pods as processes of this machine.
+//!
+//! Each Pod is an instance with a folder of its own, and a shim: a small process that runs its containers and outlives the
+//! control plane. The two talk only through files in the folder, so neither has to find the other again. [`provider`] is
+//! the control plane's side; `verbs` is what it does, `instances` what it knows.
+
+mod attach;
+pub mod cgroup;
+mod changes;
+mod exec;
+mod files;
+mod folder;
+mod inspection;
+mod instances;
+pub mod launch;
+mod leftovers;
+mod lock;
+mod logs;
+pub mod order;
+mod ports;
+mod probe;
+pub mod process_table;
+pub mod provider;
+mod readiness;
+pub mod record;
+mod revival;
+pub mod shim;
+mod shim_process;
+mod sight;
+mod turns;
+mod verbs;
+
+pub use provider::{ProcessProvider, Settings};

@@ -1,0 +1,288 @@
+//! Runs Pods as processes of this machine: each under a shim of its own, which outlives us.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use setpoint_core::observation::Completeness;
+use setpoint_core::registry::Capabilities;
+use setpoint_core::split::Granularity;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::changes::Subscribers;
+use super::folder;
+use super::inspection::inspect;
+use super::instances::{self, Instances};
+use super::lock::Lock;
+use super::logs::LogWatch;
+use super::order::{LogLimits, instance_id};
+use super::readiness::readiness;
+use super::turns::Turns;
+use crate::error::{Error, Fault, Operation, Result};
+use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
+use crate::session::{Exec, Logs};
+
+/// Taken by whoever makes an instance, in whichever process: so ports are given once, and nobody sweeps what is built.
+const FOLDER_LOCK: &str = ".lock";
+
+/// What the provider is to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where instances are kept. It is made if it is not there.
+    pub folder: PathBuf,
+    /// The binary that shims run as: ours.
+    pub executable: PathBuf,
+    /// Who we are: what bears the mark of another is left alone.
+    pub cluster: Box<str>,
+    pub log_limits: LogLimits,
+}
+
+impl Settings {
+    /// Shims run as this binary, and logs are kept as Kubernetes does.
+    pub fn new(folder: PathBuf, cluster: &str) -> io::Result<Settings> {
+        let executable = std::env::current_exe()?;
+        Ok(Settings { folder, executable, cluster: cluster.into(), log_limits: LogLimits::default() })
+    }
+}
+
+/// Runs Pods as processes of this machine.
+#[derive(Debug)]
+pub struct ProcessProvider {
+    pub(super) place: Arc<Place>,
+    abilities: Abilities,
+    watcher: AbortHandle,
+}
+
+/// The state folder and what is known of it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) settings: Settings,
+    pub(super) instances: Mutex<Instances>,
+    pub(super) turns: Turns,
+    /// Taken before the lock of the folder, so that no threads wait for that.
+    pub(super) making: tokio::sync::Mutex<()>,
+    pub(super) subscribers: Arc<Subscribers>,
+    pub(super) log_watch: LogWatch,
+    /// Told of every change, for those who wait for one of their own.
+    pub(super) changed: watch::Sender<()>,
+}
+
+impl ProcessProvider {
+    /// Opens the state folder and finds again all that runs there. Nothing of it is disturbed. To be called within a runtime.
+    pub fn open(mut settings: Settings) -> io::Result<ProcessProvider> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&settings.folder)?;
+        settings.folder = fs::canonicalize(&settings.folder)?;
+        {
+            let _lock = Lock::wait(&settings.folder.join(FOLDER_LOCK))?;
+            folder::sweep(&settings.folder)?;
+        }
+        let instances = Instances::open(&settings.folder)?;
+        let sight = readiness(instances.fd()?)?;
+        let place = Arc::new(Place {
+            settings,
+            instances: Mutex::new(instances),
+            turns: Turns::default(),
+            making: tokio::sync::Mutex::default(),
+            subscribers: Arc::default(),
+            log_watch: LogWatch::default(),
+            changed: watch::Sender::default(),
+        });
+        let watcher = tokio::spawn(watch(Arc::downgrade(&place), sight)).abort_handle();
+        Ok(ProcessProvider { place, abilities: abilities(), watcher })
+    }
+
+    /// Does something to its end, also if nobody waits for that any more: it is soon over, and nothing is left half done.
+    async fn finish<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        match tokio::spawn(work).await {
+            Ok(result) => result,
+            Err(failure) => match failure.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(cancelled) => {
+                    Err(Error::provider(Operation::Observe, "", Fault::Unanswered, cancelled.to_string()))
+                }
+            },
+        }
+    }
+}
+
+impl Drop for ProcessProvider {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+impl Place {
+    /// What is there now, as far as it has been told of; and tells those who want to know what has changed.
+    pub(super) fn look<T>(&self, read: impl FnOnce(&mut Instances) -> T) -> io::Result<T> {
+        let mut instances = self.instances.lock();
+        let changes = instances.refresh()?;
+        let seen = read(&mut instances);
+        drop(instances);
+        if !changes.is_empty() {
+            self.changed.send_replace(());
+            self.subscribers.tell(&changes);
+        }
+        Ok(seen)
+    }
+
+    pub(super) fn folder(&self, id: &str) -> PathBuf {
+        self.settings.folder.join(id)
+    }
+
+    pub(super) fn lock_folder(&self) -> io::Result<Lock> {
+        Lock::wait(&self.settings.folder.join(FOLDER_LOCK))
+    }
+
+    fn observe(&self, scope: &Scope) -> io::Result<Observed> {
+        let instances = self.look(|instances| {
+            let in_scope = |id: &str, owner: Option<&str>| match scope {
+                Scope::Everything => true,
+                Scope::Instance(wanted) => **wanted == *id,
+                // Whose an unreadable one is cannot be told.
+                Scope::Owner(wanted) => owner.is_none_or(|owner| *owner == **wanted),
+            };
+            let shown =
+                instances.iter().filter(|(id, known)| in_scope(id, known.pod().map(|pod| &*pod.mark.owner_uid)));
+            shown.filter_map(|(id, known)| known.show(id)).collect::<Vec<_>>()
+        })?;
+        let unreadable = instances.iter().filter(|instance| instance.guest.run.known().is_none()).count();
+        let completeness = match unreadable {
+            0 => Completeness::Complete,
+            count => Completeness::Partial(format!("{count} of the instances cannot be read")),
+        };
+        Ok(Observed { completeness, instances, observed_at: Timestamp::now() })
+    }
+}
+
+/// Takes in what happens as it happens.
+async fn watch(place: Weak<Place>, sight: AsyncFd<std::os::fd::OwnedFd>) {
+    while let Ok(mut ready) = sight.readable().await {
+        let Some(place) = place.upgrade() else { return };
+        if let Err(error) = place.look(|_| ()) {
+            tracing::warn!(%error, "the state folder of processes cannot be watched");
+        }
+        ready.clear_ready();
+    }
+}
+
+impl Provider for ProcessProvider {
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn observe<'a>(&'a self, scope: &'a Scope) -> Answer<'a, Observed> {
+        let target = if let Scope::Instance(id) = scope { id } else { "the state folder" };
+        Box::pin(async move { self.place.observe(scope).map_err(|error| fault(Operation::Observe, target, &error)) })
+    }
+
+    fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>> {
+        Box::pin(async move {
+            inspect(order, rustix::process::geteuid().as_raw())?;
+            let (place, order) = (self.place.clone(), order.clone());
+            self.finish(async move {
+                let id = instance_id(&order.mark);
+                let _turn = place.turns.take(&id).await;
+                place.create(&order).await
+            })
+            .await
+        })
+    }
+
+    fn update<'a>(&'a self, _: &'a str, id: &'a str, order: &'a Order) -> Answer<'a, ()> {
+        Box::pin(async move {
+            inspect(order, rustix::process::geteuid().as_raw())?;
+            let (place, order, id) = (self.place.clone(), order.clone(), Box::<str>::from(id));
+            self.finish(async move {
+                let _turn = place.turns.take(&id).await;
+                place.update(&id, order).await
+            })
+            .await
+        })
+    }
+
+    fn start<'a>(&'a self, _: &'a str, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (place, id) = (self.place.clone(), Box::<str>::from(id));
+            self.finish(async move {
+                let _turn = place.turns.take(&id).await;
+                place.start(&id).await
+            })
+            .await
+        })
+    }
+
+    fn stop<'a>(&'a self, _: &'a str, id: &'a str, grace: Duration) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (place, id) = (self.place.clone(), Box::<str>::from(id));
+            self.finish(async move {
+                let _turn = place.turns.take(&id).await;
+                place.stop(&id, grace).await
+            })
+            .await
+        })
+    }
+
+    fn delete<'a>(&'a self, _: &'a str, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (place, id) = (self.place.clone(), Box::<str>::from(id));
+            self.finish(async move {
+                let _turn = place.turns.take(&id).await;
+                place.delete(&id).await
+            })
+            .await
+        })
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(self)
+    }
+
+    fn exec(&self) -> Option<&dyn Exec> {
+        Some(self)
+    }
+
+    fn events(&self) -> Option<mpsc::Receiver<Change>> {
+        Some(self.place.subscribers.subscribe())
+    }
+}
+
+/// What a failure of the machine means to the caller.
+pub(super) fn fault(operation: Operation, target: &str, error: &io::Error) -> Error {
+    let fault = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fault::OutOfStock,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Fault::Refused,
+        _ => Fault::Broken,
+    };
+    Error::provider(operation, target, fault, error.to_string())
+}
+
+fn abilities() -> Abilities {
+    Abilities {
+        guests: Capabilities {
+            deployer: "process",
+            fields: &[],
+            creates: true,
+            adopts: false,
+            has_run_state: true,
+            chooses_ids: false,
+            creates_before_delete: true,
+            update_restarts: false,
+            bills: false,
+            settle_seconds: 0,
+            running_words: &[instances::RUNNING],
+            stopped_words: &[instances::STOPPED, instances::ENDED],
+            passing_words: &[],
+        },
+        runs_pods: true,
+        runs_machines: false,
+        needs_image: false,
+        traffic: Granularity::EXACT,
+    }
+}

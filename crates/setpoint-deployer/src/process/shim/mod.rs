@@ -1,0 +1,413 @@
+//! The shim: one small process for each instance, that runs its containers and outlives the control plane.
+//!
+//! It holds the lock of the instance's folder for as long as it lives and tells everything through files in it; what it is
+//! to do next is decided by the [`Supervisor`]. It has one thread, and waits for all processes below it itself.
+
+mod attach;
+mod capture;
+mod errand;
+mod lines;
+mod log_file;
+mod reaper;
+mod spawn;
+mod tree;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Container;
+use rustix::fs::FlockOperation;
+use setpoint_core::pod::NoticeKind;
+use setpoint_core::pod::supervisor::{Action, Ending, Input, Plan, RunKey, Supervisor};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+pub use self::attach::Hello;
+pub use self::tree::kill_leftovers;
+
+use self::attach::{Joint, Joints};
+use self::reaper::{Reaper, Status};
+use self::spawn::{Spawned, Spawner};
+use super::cgroup::Cgroup;
+use super::launch;
+use super::order::{InstanceOrder, container_root};
+use super::process_table::Identity;
+use super::record::{self, ContainerProcess, StateRecord, StopRecord};
+
+/// The hidden subcommand that [`run`] stands behind.
+pub const SUBCOMMAND: &str = "shim";
+
+/// How soon to look again after what was killed.
+const KILL_AGAIN: Duration = Duration::from_millis(10);
+
+/// How long the end of a container waits for somebody outside who still holds something of it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The longest last words.
+const MAX_LAST_WORDS_BYTES: u64 = 4096;
+
+/// What comes to the shim from its tasks.
+enum Event {
+    Input(Input),
+    /// A launcher has become its command, or has said why not.
+    Reported(RunKey, Option<String>),
+    OutputEnded,
+}
+
+/// A run of a container.
+struct Process {
+    key: RunKey,
+    identity: Identity,
+    cgroup: Option<Cgroup>,
+    report: Report,
+    status: Option<Status>,
+    /// When its own process had ended: what is left of it is cleared away then.
+    ended_at: Option<Instant>,
+    is_to_die: bool,
+    output: Vec<JoinHandle<()>>,
+}
+
+enum Report {
+    Awaited,
+    Started,
+    Failed(String),
+}
+
+struct Shim {
+    spawner: Spawner,
+    supervisor: Supervisor,
+    processes: Vec<Process>,
+    joints: Joints,
+    reaper: Reaper,
+    /// Control groups that could not be removed yet, and until when that is tried.
+    emptied: Vec<(Cgroup, Instant)>,
+    /// What was last written of the state.
+    written: Vec<u8>,
+}
+
+/// Runs the instance whose folder this is, until all its containers have ended for good.
+#[expect(clippy::print_stderr, reason = "a shim's own troubles go to the log beside its instance")]
+pub fn run(folder: &Path) -> ExitCode {
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| runtime.block_on(supervise(folder)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", Timestamp::now());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn supervise(folder: &Path) -> io::Result<()> {
+    let folder = folder.canonicalize()?;
+    let _lock = lock(&folder)?;
+    // Who starts us may have made us the first of a session already.
+    let _ = rustix::process::setsid();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    record::write(&folder, record::SHIM, &Identity::of(std::process::id())?)?;
+    let order: InstanceOrder = record::read(&folder, record::ORDER)?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the folder holds no order"))?;
+    let earlier: Option<StateRecord> = record::read(&folder, record::STATE)?;
+    if let Some(earlier) = &earlier {
+        clear_leftovers(&order.id, earlier).await;
+    }
+    let (sender, events) = mpsc::channel(64);
+    let joint = |container: &Container| {
+        let takes_input_once = container.stdin_once == Some(true);
+        (container.name.clone(), Joint { takes_input_once, ..Joint::default() })
+    };
+    let joints: Joints = Arc::new(order.containers().map(|(_, container)| joint(container)).collect());
+    tokio::spawn(attach::serve(attach::listen(&folder)?, joints.clone()));
+    let plan = Plan::new(&order.pod.namespace, &order.pod.name, &order.pod.uid, &order.pod.spec);
+    let state = earlier.map_or_else(|| order.first_state(), |earlier| earlier.state);
+    let shim = Shim {
+        supervisor: Supervisor::new(plan, state, Timestamp::now()),
+        spawner: Spawner { folder, order, events: sender },
+        processes: Vec::new(),
+        joints,
+        reaper: Reaper::default(),
+        emptied: Vec::new(),
+        written: Vec::new(),
+    };
+    shim.run(events).await
+}
+
+/// Who has the lock is the instance's only shim.
+fn lock(folder: &Path) -> io::Result<File> {
+    let file = File::options().create(true).append(true).open(folder.join(record::LOCK))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::ResourceBusy, "another shim runs the instance"),
+        other => other.into(),
+    })?;
+    Ok(file)
+}
+
+/// Ends what an earlier shim has left behind, so that nothing runs twice.
+async fn clear_leftovers(instance: &str, earlier: &StateRecord) {
+    let cgroups: Vec<&Cgroup> = earlier.processes.iter().filter_map(|process| process.cgroup.as_ref()).collect();
+    let kill = |cgroup: &&Cgroup| tree::kill_container(0, Some(cgroup), Path::new(""));
+    while cgroups.iter().filter(|cgroup| kill(cgroup)).count() > 0 || kill_leftovers(instance) {
+        tokio::time::sleep(KILL_AGAIN).await;
+    }
+    for cgroup in cgroups {
+        // It is used again, or removed, when the container ends next.
+        let _ = cgroup.remove();
+    }
+}
+
+impl Shim {
+    async fn run(mut self, mut events: mpsc::Receiver<Event>) -> io::Result<()> {
+        let mut child = signal(SignalKind::child())?;
+        let mut told = signal(SignalKind::user_defined1())?;
+        let mut asked_to_end = signal(SignalKind::terminate())?;
+        let mut input = self.stop()?.unwrap_or(Input::Tick);
+        loop {
+            self.advance(input);
+            let is_clear = self.clear();
+            self.save()?;
+            if is_clear && self.supervisor.state().has_ended() {
+                return Ok(());
+            }
+            let again = (!is_clear).then(|| Instant::now() + KILL_AGAIN);
+            let wake = again.into_iter().chain(self.supervisor.next_deadline().map(instant)).min();
+            input = tokio::select! {
+                _ = child.recv() => Input::Tick,
+                _ = told.recv() => self.stop()?.unwrap_or(Input::Tick),
+                _ = asked_to_end.recv() => {
+                    Input::Stop { deadline: Timestamp::now() + self.supervisor.plan().grace }
+                }
+                Some(event) = events.recv() => self.hear(event),
+                () = sleep_until(wake) => Input::Tick,
+            };
+        }
+    }
+
+    /// What the control plane wants, if it wants an end.
+    fn stop(&self) -> io::Result<Option<Input>> {
+        let stop: Option<StopRecord> = record::read(&self.spawner.folder, record::STOP)?;
+        Ok(stop.map(|stop| Input::Stop { deadline: stop.deadline }))
+    }
+
+    fn hear(&mut self, event: Event) -> Input {
+        match event {
+            Event::Input(input) => input,
+            Event::OutputEnded => Input::Tick,
+            Event::Reported(key, failure) => {
+                let Some(process) = self.processes.iter_mut().find(|process| process.key == key) else {
+                    return Input::Tick;
+                };
+                match failure {
+                    Some(message) => {
+                        process.report = Report::Failed(message);
+                        Input::Tick
+                    }
+                    None => {
+                        process.report = Report::Started;
+                        let Identity { pid, start_time } = process.identity;
+                        Input::Spawned { run: key, id: format!("process://{pid}-{start_time}") }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in what happened, does what is to be done, and takes in what comes of that at once.
+    fn advance(&mut self, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for action in self.supervisor.step(Timestamp::now(), input) {
+                inputs.extend(self.act(action));
+            }
+            if inputs.is_empty() {
+                inputs.extend(self.endings());
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Option<Input> {
+        match action {
+            Action::Spawn(key) => return self.spawn(key),
+            Action::RunHook(key, hook) => {
+                let (Some(container), cgroup) = (self.container(key), self.cgroup(key)) else { return None };
+                self.spawner.hook(key, hook, &container, cgroup.as_ref(), &mut self.reaper);
+            }
+            Action::Probe(key, kind) => {
+                let (Some(container), cgroup) = (self.container(key), self.cgroup(key)) else { return None };
+                let plan = self.supervisor.plan().containers[key.container].probe(kind);
+                let timeout = plan.map(|plan| plan.timeout).unwrap_or_default();
+                self.spawner.probe(key, kind, &container, cgroup.as_ref(), timeout, &mut self.reaper);
+            }
+            Action::Terminate(key) => {
+                let lifecycle = self.container(key).and_then(|container| container.lifecycle);
+                let name = lifecycle.and_then(|lifecycle| lifecycle.stop_signal);
+                if let Some(process) = self.processes.iter().find(|process| process.key == key) {
+                    tree::signal(process.identity.pid, tree::named(name.as_deref()));
+                }
+            }
+            Action::Kill(key) => {
+                if let Some(process) = self.processes.iter_mut().find(|process| process.key == key) {
+                    process.is_to_die = true;
+                }
+            }
+        }
+        None
+    }
+
+    fn spawn(&mut self, key: RunKey) -> Option<Input> {
+        let container = self.container(key)?;
+        let joint = self.joints.get(&container.name)?;
+        match self.spawner.spawn(key, &container, joint) {
+            Ok(Spawned { process, unlimited }) => {
+                for limit in unlimited {
+                    let message = format!("The {} limit is not in force: {}", limit.resource, limit.reason);
+                    self.supervisor.note(
+                        Timestamp::now(),
+                        NoticeKind::Warning,
+                        "LimitNotEnforced",
+                        key.container,
+                        message,
+                    );
+                }
+                self.processes.push(process);
+                None
+            }
+            Err(error) => Some(Input::SpawnFailed { run: key, message: error.to_string() }),
+        }
+    }
+
+    /// Asks after what has ended, and gives back the runs of which nothing is left.
+    fn endings(&mut self) -> Vec<Input> {
+        for (pid, status) in self.reaper.reap() {
+            if let Some(process) = self.processes.iter_mut().find(|process| process.identity.pid == pid) {
+                process.status = Some(status);
+                process.ended_at = Some(Instant::now());
+            }
+        }
+        let mut endings = Vec::new();
+        let mut index = 0;
+        while index < self.processes.len() {
+            if self.is_cleared(&self.processes[index]) {
+                let process = self.processes.swap_remove(index);
+                endings.push(self.finish(process));
+            } else {
+                index += 1;
+            }
+        }
+        endings
+    }
+
+    /// Whether nothing of a run is left. What is, is killed, if its own process has ended or its time is over.
+    fn is_cleared(&self, process: &Process) -> bool {
+        if process.status.is_none() && !process.is_to_die {
+            return false;
+        }
+        let root = self.container(process.key).map(|container| container_root(&self.spawner.folder, &container.name));
+        let root = root.unwrap_or_default();
+        let is_alone = self.reaper.is_childless;
+        let is_left = !is_alone && tree::kill_container(process.identity.pid, process.cgroup.as_ref(), &root);
+        let Some(ended_at) = process.ended_at.filter(|_| !is_left) else { return false };
+        let is_silent = process.output.iter().all(JoinHandle::is_finished);
+        let is_told = !matches!(process.report, Report::Awaited);
+        (is_silent && is_told) || ended_at.elapsed() > PATIENCE
+    }
+
+    /// Looks for what still has to be cleared away, and says whether nothing has.
+    fn clear(&mut self) -> bool {
+        self.emptied.retain(|(cgroup, until)| cgroup.remove().is_err() && *until > Instant::now());
+        if self.supervisor.state().has_ended() {
+            return self.emptied.is_empty() && (self.reaper.is_childless || !tree::kill_descendants());
+        }
+        self.emptied.is_empty() && !self.processes.iter().any(|process| process.status.is_some() || process.is_to_die)
+    }
+
+    fn finish(&mut self, process: Process) -> Input {
+        process.output.iter().for_each(JoinHandle::abort);
+        let status = process.status.unwrap_or(Status { code: 255, signal: None });
+        let container = self.container(process.key).unwrap_or_default();
+        if let Some(joint) = self.joints.get(&container.name) {
+            joint.finish(status.code);
+        }
+        let cgroup = process.cgroup.as_ref();
+        let usage = cgroup.and_then(Cgroup::usage);
+        let was_out_of_memory = status.code != 0 && cgroup.is_some_and(|cgroup| cgroup.out_of_memory_kills() > 0);
+        let stuck = process.cgroup.filter(|cgroup| cgroup.remove().is_err());
+        self.emptied.extend(stuck.map(|cgroup| (cgroup, Instant::now() + PATIENCE)));
+        let run = process.key;
+        match process.report {
+            Report::Failed(message) => Input::SpawnFailed { run, message },
+            Report::Awaited => {
+                let message = format!("the launcher ended with code {} before the command began", status.code);
+                Input::SpawnFailed { run, message }
+            }
+            Report::Started => {
+                let message = self.last_words(&container, run.run, status);
+                let ending = Ending { code: status.code, signal: status.signal, was_out_of_memory, message, usage };
+                Input::Exited { run, ending }
+            }
+        }
+    }
+
+    /// What a container left to be told, or else the end of its log, if it wants that.
+    fn last_words(&self, container: &Container, run: u32, status: Status) -> String {
+        let mut bytes = Vec::new();
+        let path = launch::termination_log(&self.spawner.folder, &container.name);
+        if let Ok(file) = File::open(path) {
+            // What cannot be read was not said.
+            let _ = file.take(MAX_LAST_WORDS_BYTES).read_to_end(&mut bytes);
+        }
+        let falls_back = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+        if bytes.is_empty() && falls_back && status.code != 0 {
+            return log_file::last_words(&self.spawner.log_folder(&container.name), run).unwrap_or_default();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Writes the state, if it is another one than before.
+    fn save(&mut self) -> io::Result<()> {
+        let process = |process: &Process| ContainerProcess {
+            container: self.supervisor.plan().containers[process.key.container].name.clone(),
+            identity: process.identity,
+            cgroup: process.cgroup.clone(),
+        };
+        let processes = self.processes.iter().map(process).collect();
+        let record = StateRecord { state: self.supervisor.state().clone(), processes };
+        let bytes = serde_json::to_vec(&record)?;
+        if bytes != self.written {
+            record::replace(&self.spawner.folder, record::STATE, &bytes)?;
+            self.written = bytes;
+        }
+        Ok(())
+    }
+
+    fn container(&self, key: RunKey) -> Option<Container> {
+        Plan::specification(&self.spawner.order.pod.spec, key.container).cloned()
+    }
+
+    fn cgroup(&self, key: RunKey) -> Option<Cgroup> {
+        self.processes.iter().find(|process| process.key == key).and_then(|process| process.cgroup.clone())
+    }
+}
+
+/// A time of day as the timer knows it.
+fn instant(at: Timestamp) -> Instant {
+    let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+    Instant::now() + left
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => std::future::pending().await,
+    }
+}
