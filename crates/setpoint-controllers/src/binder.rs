@@ -98,8 +98,9 @@ impl Binder {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let why_not = why_not(pod, self.node.lock().as_ref());
-        let Some(why_not) = why_not else {
+        // It is looked at again once the node is there.
+        let Some(node) = self.node.lock().clone() else { return Ok(()) };
+        let Some(why_not) = why_not(pod, &node) else {
             let target = ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Node".to_owned()),
@@ -158,8 +159,7 @@ fn is_to_be_bound(pod: &Pod) -> bool {
 }
 
 /// Why a Pod cannot be put on the node, as a scheduler says it.
-fn why_not(pod: &Pod, node: Option<&Node>) -> Option<String> {
-    let Some(node) = node else { return Some("no nodes available to schedule pods".to_owned()) };
+fn why_not(pod: &Pod, node: &Node) -> Option<String> {
     let labels = node.metadata.labels.clone().unwrap_or_default();
     let mut wanted = pod.spec.iter().flat_map(|spec| spec.node_selector.iter().flatten());
     let reason = if node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
@@ -186,7 +186,7 @@ mod tests {
     fn a_pod_is_bound_where_it_fits() {
         let unschedulable = "0/1 nodes are available: 1 node(s) were unschedulable.";
         let elsewhere = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
-        let node = || Some(json!({"metadata": {"labels": {"disk": "ssd"}}}));
+        let node = || json!({"metadata": {"labels": {"disk": "ssd"}}});
         let rows = [
             ("any node will do", json!({}), node(), None),
             ("its label", json!({"spec": {"nodeSelector": {"disk": "ssd"}, "containers": []}}), node(), None),
@@ -196,13 +196,12 @@ mod tests {
                 node(),
                 Some(elsewhere),
             ),
-            ("a node that takes none", json!({}), Some(json!({"spec": {"unschedulable": true}})), Some(unschedulable)),
-            ("no node", json!({}), None, Some("no nodes available to schedule pods")),
+            ("a node that takes none", json!({}), json!({"spec": {"unschedulable": true}}), Some(unschedulable)),
         ];
         for (name, pod, node, expected) in rows {
             let pod: Pod = serde_json::from_value(pod).unwrap();
-            let node: Option<Node> = node.map(|node| serde_json::from_value(node).unwrap());
-            assert_eq!(why_not(&pod, node.as_ref()).as_deref(), expected, "{name}");
+            let node: Node = serde_json::from_value(node).unwrap();
+            assert_eq!(why_not(&pod, &node).as_deref(), expected, "{name}");
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `pods` | the Pods of the node, kept in step by a watch |
 //! | `sync` | the work on one Pod: look, decide, write, act |
 //! | `orders` | a Pod with everything that it refers to |
+//! | `refresh` | when a running Pod's files are looked at again |
 //! | `status_patch` | what of a status has to be written |
 //!
 //! Nothing here decides: that is done in `setpoint_core::pod`. Nothing polls: a watch and the provider tell what to look
@@ -16,6 +17,7 @@
 pub mod machine;
 mod orders;
 mod pods;
+mod refresh;
 pub mod registration;
 mod status_patch;
 mod sync;

@@ -25,7 +25,15 @@ impl From<kube::Error> for Obstacle {
     }
 }
 
-/// The order for a Pod, and the variables that had to be left out.
+/// An order, and how it came about.
+pub(super) struct Prepared {
+    pub(super) order: Order,
+    /// The variables that had to be left out.
+    pub(super) skipped: Vec<String>,
+    pub(super) tokens: BTreeMap<TokenNeed, String>,
+}
+
+/// The order for a Pod. Tokens that are at hand are used again.
 ///
 /// The intent is the Pod's uid: a Pod is made once in its life, so the same intent is found again without having been
 /// written down anywhere, and a provider under whose hands we died gives back what it made.
@@ -34,8 +42,9 @@ pub(super) async fn order(
     pod: &Pod,
     node: &NodeFacts,
     cluster: &str,
-) -> Result<(Order, Vec<String>), Obstacle> {
-    let found = find(client, pod).await?;
+    tokens: BTreeMap<TokenNeed, String>,
+) -> Result<Prepared, Obstacle> {
+    let found = find(client, pod, tokens).await?;
     let spec = pod.spec.clone().unwrap_or_default();
     let volumes = volumes::resolve(pod, &found, node).map_err(|error| {
         let message = format!("MountVolume.SetUp failed for volume {:?} : {}", error.volume, error.error);
@@ -65,14 +74,14 @@ pub(super) async fn order(
         provider_id: None,
         body: Body::Pod(Box::new(PodOrder { namespace, name, uid, spec, variables, volumes })),
     };
-    Ok((order, skipped))
+    Ok(Prepared { order, skipped, tokens: found.tokens })
 }
 
 /// Looks up what a Pod refers to.
-async fn find(client: &Client, pod: &Pod) -> Result<Found, kube::Error> {
+async fn find(client: &Client, pod: &Pod, tokens: BTreeMap<TokenNeed, String>) -> Result<Found, kube::Error> {
     let needs = Needs::of(pod);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let mut found = Found::default();
+    let mut found = Found { tokens, ..Found::default() };
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     for name in needs.config_maps {
         if let Some(map) = maps.get_opt(&name).await? {
@@ -86,6 +95,9 @@ async fn find(client: &Client, pod: &Pod) -> Result<Found, kube::Error> {
         }
     }
     for need in needs.tokens {
+        if found.tokens.contains_key(&need) {
+            continue;
+        }
         if let Some(token) = token(client, pod, &need).await? {
             found.tokens.insert(need, token);
         }

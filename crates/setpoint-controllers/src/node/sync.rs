@@ -1,6 +1,6 @@
 //! The work on one Pod: look at it and at what runs of it, decide, write the status, act; until there is nothing left to do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use super::orders::{self, Obstacle};
 use super::pods::Pods;
+use super::refresh::{self, Given};
 use super::status_patch;
 use crate::events::{Recorder, Told, is_code, title};
 use crate::queue::{Outcome, Queue, Work};
@@ -48,6 +49,7 @@ struct Memory {
     ordered_grace: Option<Duration>,
     hold: Option<Hold>,
     told: Told,
+    given: Option<Given>,
     /// The version that our own last write made, which is no news.
     written: Option<String>,
 }
@@ -180,7 +182,10 @@ impl Sync {
             let hold = memory.hold.clone();
             self.memories.lock().insert(uid.to_owned(), memory);
             match decision.act {
-                Act::Wait { until } => return Ok(wait(until)),
+                Act::Wait { until } => {
+                    let refreshed = self.refresh(uid, known.as_deref(), instance.as_ref()).await?;
+                    return Ok(sooner(wait(until), refreshed));
+                }
                 Act::Create => {
                     let Some(pod) = &known else { return Ok(Outcome::Done) };
                     self.create(uid, pod, hold).await?;
@@ -209,11 +214,14 @@ impl Sync {
 
     /// Has a Pod made. What keeps it from being made is told once, in its status and an Event, and tried again.
     async fn create(&self, uid: &str, pod: &Pod, told: Option<Hold>) -> Result<(), SyncError> {
-        let made = match orders::order(&self.client, pod, &self.node, &self.cluster).await {
-            Ok((order, skipped)) => {
-                self.tell_skipped(pod, &skipped).await;
-                match self.provider.create(&order).await {
-                    Ok(_) => Ok(()),
+        let made = match orders::order(&self.client, pod, &self.node, &self.cluster, BTreeMap::new()).await {
+            Ok(prepared) => {
+                self.tell_skipped(pod, &prepared.skipped).await;
+                match self.provider.create(&prepared.order).await {
+                    Ok(_) => {
+                        self.remember_given(uid, Given::new(&prepared.order, prepared.tokens, None));
+                        Ok(())
+                    }
                     Err(error) if error.retry() != Retry::Never => return Err(error.into()),
                     Err(error) => Err((refused(&error), "Failed")),
                 }
@@ -237,6 +245,47 @@ impl Sync {
             }
         }
         Err(SyncError::Held(hold))
+    }
+
+    /// Gives a running Pod the files that its volumes should hold now. Returns when to look again, if ever. What is missing
+    /// meanwhile takes nothing away from it.
+    async fn refresh(
+        &self,
+        uid: &str,
+        pod: Option<&Pod>,
+        instance: Option<&InstanceFacts>,
+    ) -> Result<Option<Duration>, SyncError> {
+        let running = instance.filter(|instance| instance.run == RunState::Running);
+        let (Some(pod), Some(instance)) = (pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()), running) else {
+            return Ok(None);
+        };
+        let before = self.memories.lock().get(uid).and_then(|memory| memory.given.clone());
+        match refresh::due(pod, before.as_ref()) {
+            Some(due) if due.is_zero() => {}
+            later => return Ok(later),
+        }
+        let tokens = before.as_ref().map(Given::fresh_tokens).unwrap_or_default();
+        let given = match orders::order(&self.client, pod, &self.node, &self.cluster, tokens).await {
+            Ok(prepared) => {
+                let given = Given::new(&prepared.order, prepared.tokens, before.as_ref());
+                if before.as_ref().is_none_or(|before| given.differs(before)) {
+                    self.provider.update(uid, &instance.id, &prepared.order).await?;
+                }
+                Some(given)
+            }
+            Err(Obstacle::Api(error)) => return Err(error.into()),
+            Err(Obstacle::Missing(..)) => before.as_ref().map(Given::looked_at),
+        };
+        if let Some(given) = given {
+            self.remember_given(uid, given);
+        }
+        Ok(Some(refresh::LOOK))
+    }
+
+    fn remember_given(&self, uid: &str, given: Given) {
+        if let Some(memory) = self.memories.lock().get_mut(uid) {
+            memory.given = Some(given);
+        }
     }
 
     async fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
@@ -303,6 +352,15 @@ fn name(pod: &Pod) -> &str {
 /// What a provider would refuse again.
 fn refused(error: &setpoint_deployer::Error) -> Hold {
     Hold { container: None, reason: "CreateContainerError".to_owned(), message: error.to_string() }
+}
+
+/// The outcome, or a look after this long if that is sooner.
+fn sooner(outcome: Outcome, after: Option<Duration>) -> Outcome {
+    match (outcome, after) {
+        (Outcome::Done, Some(after)) => Outcome::Until(after),
+        (Outcome::Until(before), Some(after)) => Outcome::Until(before.min(after)),
+        (outcome, _) => outcome,
+    }
 }
 
 fn wait(until: Option<Timestamp>) -> Outcome {

@@ -3,6 +3,8 @@
 mod fake_provider;
 mod fixture;
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -64,6 +66,7 @@ async fn what_a_pod_refers_to_is_given_to_it_once_it_is_there() -> Result<()> {
                     {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
                     {"name": "URL", "value": "http://$(COLOR)"},
                 ]}],
+                "serviceAccountName": "default",
                 "volumes": [
                     {"name": "keys", "secret": {"secretName": "login"}},
                     {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
@@ -235,7 +238,7 @@ async fn the_node_is_there_and_alive() -> Result<()> {
     let cluster = Cluster::start().await?;
     let nodes: Api<Node> = Api::all(cluster.admin.clone());
     let leases: Api<Lease> = Api::namespaced(cluster.admin.clone(), "kube-node-lease");
-    let (node, lease) = wait_for("the node and its lease", std::time::Duration::from_secs(30), || async {
+    let (node, lease) = wait_for("the node and its lease", Duration::from_secs(30), || async {
         Ok(nodes.get_opt("local").await?.zip(leases.get_opt("local").await?))
     })
     .await?;
