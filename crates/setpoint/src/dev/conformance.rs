@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use setpoint_deployer::conformance::{self, GUARANTEES, Guarantee, Liar, Noop};
+use setpoint_deployer::process::ProcessDriver;
+use setpoint_deployer::simulated::SimulatedDriver;
 use setpoint_deployer::{Driver, Registry};
 
 #[derive(Debug, Args)]
@@ -50,7 +52,10 @@ impl Conformance {
 /// The deployers of this binary, and two that are there to be found out.
 fn registry() -> Result<Registry> {
     let mut registry = Registry::default();
-    for driver in [Arc::new(Liar) as Arc<dyn Driver>, Arc::new(Noop)] {
+    let process = ProcessDriver::new().context("cannot find this program's own file")?;
+    let drivers: [Arc<dyn Driver>; 4] =
+        [Arc::new(process), Arc::new(SimulatedDriver::default()), Arc::new(Liar), Arc::new(Noop)];
+    for driver in drivers {
         registry.register(driver)?;
     }
     Ok(registry)

@@ -230,7 +230,7 @@ impl Shim {
                     None => {
                         process.report = Report::Started;
                         let Identity { pid, start_time } = process.identity;
-                        Input::Spawned { run: key, id: format!("process://{pid}-{start_time}") }
+                        Input::Spawned { run: key, id: format!("{pid}-{start_time}") }
                     }
                 }
             }
