@@ -46,8 +46,8 @@ impl Driver for WithoutRevisions {
 const DO_NOT_APPLY: [&str; 2] = ["a_command_tells_what_it_said_and_how_it_ended", "what_happens_is_told"];
 
 async fn passes(driver: &dyn Driver, temper: &str) {
-    let report = conformance::run(driver, GUARANTEES, |line| println!("{line}")).await;
-    assert!(report.passed(), "{temper}: {}", report.summary());
+    let report = conformance::run(driver, GUARANTEES, |_| {}).await;
+    assert!(report.passed(), "{temper}:\n{report}");
     let skipped = |line: &&Line| matches!(line.verdict, Err(Unproven::NotApplicable(_)));
     let skipped: Vec<&str> = report.lines.iter().filter(skipped).map(|line| line.guarantee).collect();
     assert_eq!(skipped, DO_NOT_APPLY, "{temper}");
