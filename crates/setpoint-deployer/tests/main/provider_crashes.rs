@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use setpoint_core::pod::Phase;
 use setpoint_deployer::Provider;
+use setpoint_deployer::process::shim::kill_leftovers;
 
 use crate::place::{
     PATIENCE, Place, eventually, instance, observe, order, run_word, script, sleeper, wait_running, wait_word,
@@ -97,7 +98,7 @@ async fn a_folder_whose_shim_was_never_started_gets_one() {
     wait_running(&provider, &id).await;
     place.kill_shim(&id);
     wait_word(&provider, &id, "stopped").await;
-    eventually("nothing to run", async || workloads(&id).is_empty().then_some(())).await;
+    while kill_leftovers(&id) {}
     for file in ["shim.json", "state.json"] {
         fs::remove_file(place.folder(&id).join(file)).unwrap();
     }

@@ -53,7 +53,7 @@ async fn run(provider: &ProcessProvider, id: &str, script: &str, input: &'static
             }
         }
     };
-    let command = provider.exec(id, "main", shell(script, false), terminal);
+    let command = Exec::exec(provider, id, "main", shell(script, false), terminal);
     let run = async { tokio::join!(command, all(ends.output), all(ends.errors), speak) };
     let (exit, output, errors, ()) = tokio::time::timeout(PATIENCE, run).await.expect("it ends");
     (exit.unwrap().code, output, errors)
@@ -100,13 +100,13 @@ async fn what_cannot_be_run_says_why() {
     let (terminal_of_it, ends) = terminal();
     drop(ends.input);
     let command = Command { arguments: vec!["/no/such/program".to_owned()], has_terminal: false };
-    let (exit, errors) = tokio::join!(provider.exec(&id, "main", command, terminal_of_it), all(ends.errors));
+    let (exit, errors) = tokio::join!(Exec::exec(&provider, &id, "main", command, terminal_of_it), all(ends.errors));
     assert_eq!(exit.unwrap().code, 127);
     assert!(errors.contains("/no/such/program"), "{errors}");
 
     let exec = async |id: &str, container: &str| {
         let (terminal, _ends) = terminal();
-        provider.exec(id, container, shell("true", false), terminal).await.map(drop)
+        Exec::exec(&provider, id, container, shell("true", false), terminal).await.map(drop)
     };
     assert!(exec("nothing", "main").await.unwrap_err().is_not_found());
     let error = exec(&id, "other").await.unwrap_err();
@@ -140,7 +140,7 @@ async fn a_terminal_has_a_size_that_changes() {
         drop(ends.input);
         while ends.output.recv().await.is_some() {}
     };
-    let run = async { tokio::join!(provider.exec(&id, "main", shell(script, true), terminal), talk) };
+    let run = async { tokio::join!(Exec::exec(&provider, &id, "main", shell(script, true), terminal), talk) };
     let (exit, ()) = tokio::time::timeout(PATIENCE, run).await.expect("it ends");
     assert_eq!(exit.unwrap().code, 3);
 }
@@ -159,12 +159,11 @@ async fn said_after_resize(ends: &mut Ends, wanted: &str) -> bool {
 async fn who_stops_waiting_ends_the_command_and_all_it_began() {
     let place = Place::new();
     let (provider, id) = running(&place).await;
-    let before = workloads(&id).len();
     for has_terminal in [false, true] {
         let (terminal, mut ends) = terminal();
         let script = "trap '' TERM HUP; sleep 100000 & (setsid sleep 100000 &) ; echo begun; wait";
         {
-            let command = provider.exec(&id, "main", shell(script, has_terminal), terminal);
+            let command = Exec::exec(&provider, &id, "main", shell(script, has_terminal), terminal);
             let begun = async {
                 let said = ends.output.recv().await.unwrap();
                 assert!(said.starts_with(b"begun"), "{said:?}");
@@ -174,7 +173,11 @@ async fn who_stops_waiting_ends_the_command_and_all_it_began() {
                 () = begun => {}
             }
         }
-        eventually("the command to be gone", async || (workloads(&id).len() <= before + 1).then_some(())).await;
+        let is_of_command = |pid: &u32| {
+            let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&variables).contains("SETPOINT_COMMAND=")
+        };
+        eventually("the command to be gone", async || (!workloads(&id).iter().any(is_of_command)).then_some(())).await;
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use setpoint_deployer::conformance::{self, GUARANTEES, Guarantee, Liar, Noop};
+use setpoint_deployer::process::ProcessDriver;
 use setpoint_deployer::{Driver, Registry};
 
 #[derive(Debug, Args)]
@@ -50,7 +51,7 @@ impl Conformance {
 /// The deployers of this binary, and two that are there to be found out.
 fn registry() -> Result<Registry> {
     let mut registry = Registry::default();
-    for driver in [Arc::new(Liar) as Arc<dyn Driver>, Arc::new(Noop)] {
+    for driver in [Arc::new(Liar) as Arc<dyn Driver>, Arc::new(Noop), Arc::new(ProcessDriver::new()?)] {
         registry.register(driver)?;
     }
     Ok(registry)
