@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use super::cgroup::Cgroup;
 use super::folder;
 use super::launch;
-use super::process_table::{self, Entry};
+use super::process_table;
 use super::provider::{Place, ProcessProvider, fault};
 use super::record::{self, STATE, StateRecord};
 use super::shim_process::Process;
@@ -31,6 +31,12 @@ use crate::session::{Command, CommandExit, Exec, Terminal, TerminalSize};
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 const BLOCK_BYTES: usize = 16 << 10;
+
+/// The variable that all processes of one command have, each command another.
+const TOKEN: &str = "SETPOINT_COMMAND";
+
+/// How often what is left of a command is looked for: what begins more and more must not keep us for ever.
+const MAX_ROUNDS: usize = 100;
 
 /// What a terminal takes for the end of the input.
 const END_OF_INPUT: u8 = 4;
@@ -120,11 +126,12 @@ impl Preparation {
         if self.command.has_terminal {
             command.env("TERM", "xterm");
         }
-        command.envs(launch::variables(&order, &self.folder, &self.container));
+        let token = format!("{:016x}", rand::random::<u64>());
+        command.envs(launch::variables(&order, &self.folder, &self.container)).env(TOKEN, &token);
         let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn()?;
         // What the command has of these is its own; ours must not keep its output open.
         drop(command);
-        let command = Running(Some(Process::of_child(&child)?));
+        let command = Running(Some((Process::of_child(&child)?, token)));
         Ok(Started { command, input, output, errors, controller })
     }
 }
@@ -206,7 +213,7 @@ impl Started {
             };
             tokio::join!(hand_on(self.output, output, ended.clone()), errors);
         };
-        let process = self.command.process()?.clone();
+        let process = self.command.process()?;
         let is_over = process.ended();
         tokio::pin!(input, said, is_over);
         let (mut is_fed, mut is_silent, mut has_sizes, mut has_ended) = (false, false, true, false);
@@ -287,44 +294,40 @@ async fn hand_on(mut receiver: pipe::Receiver, mut to: Option<mpsc::Sender<Bytes
     }
 }
 
-/// A command until it has ended: who drops it ends it, with all that it began.
-struct Running(Option<Process>);
+/// A command until it has ended, and its token: who drops it ends it, with all that it began.
+struct Running(Option<(Process, String)>);
 
 impl Running {
-    fn process(&self) -> io::Result<&Process> {
-        self.0.as_ref().ok_or_else(|| io::Error::other("it has ended"))
+    fn process(&self) -> io::Result<Process> {
+        let running = self.0.as_ref().ok_or_else(|| io::Error::other("it has ended"))?;
+        Ok(running.0.clone())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(process) = self.0.take() else { return };
+        let Some((process, token)) = self.0.take() else { return };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || kill_tree(&process))),
-            Err(_) => kill_tree(&process),
+            Ok(runtime) => drop(runtime.spawn_blocking(move || kill_tree(&process, &token))),
+            Err(_) => kill_tree(&process, &token),
         }
     }
 }
 
-/// Ends a command and all that came of it: its session, and what descends from it.
-fn kill_tree(process: &Process) {
-    let own = u32::try_from(process.pid).unwrap_or_default();
-    for _ in 0..100 {
-        let entries = process_table::entries().unwrap_or_default();
-        let of_session = entries.iter().filter(|entry| entry.session == own).copied();
-        let family: Vec<Entry> = process_table::descendants(&entries, own).into_iter().chain(of_session).collect();
-        let alive: Vec<Process> = family
-            .iter()
-            .filter(|entry| !entry.is_zombie)
-            .filter_map(|entry| {
-                let found = Process::open(i32::try_from(entry.identity.pid).ok()?).ok()?;
-                entry.identity.is_alive().then_some(found)
-            })
-            .collect();
-        alive.iter().for_each(|process| process.signal(Signal::KILL));
+/// Ends a command and all that came of it, wherever that has gone: it is known by its token.
+fn kill_tree(process: &Process, token: &str) {
+    for _ in 0..MAX_ROUNDS {
         process.signal(Signal::KILL);
+        let entries = process_table::entries().unwrap_or_default();
+        let alive = entries.iter().filter(|entry| !entry.is_zombie).map(|entry| entry.identity.pid);
+        let open = |pid: u32| Process::open(i32::try_from(pid).ok()?).ok().map(|process| (pid, process));
+        // Asked after it was opened: it is the process that is meant.
+        let left = alive.filter_map(open).filter(|(pid, _)| process_table::has_variable(*pid, TOKEN, token));
+        let left: Vec<Process> = left.map(|(_, process)| process).filter(Process::is_alive).collect();
+        left.iter().for_each(|process| process.signal(Signal::KILL));
+        left.iter().for_each(Process::wait_a_moment);
         process.wait_a_moment();
-        if alive.is_empty() && !process.is_alive() {
+        if left.is_empty() && !process.is_alive() {
             break;
         }
     }

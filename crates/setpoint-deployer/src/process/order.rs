@@ -64,14 +64,14 @@ impl Default for LogLimits {
 }
 
 impl InstanceOrder {
-    pub fn new(order: &Order, pod: &PodOrder, ports: Vec<PortState>, log_limits: LogLimits, now: Timestamp) -> Self {
+    pub fn new(id: &str, order: &Order, pod: &PodOrder, log_limits: LogLimits, now: Timestamp) -> Self {
         InstanceOrder {
-            id: instance_id(&order.mark),
+            id: id.to_owned(),
             mark: WrittenMark::from(&order.mark),
             name: order.name.clone(),
             created_at: now,
             pod: PodOrder { volumes: pod.volumes.iter().map(without_files).collect(), ..pod.clone() },
-            ports,
+            ports: Vec::new(),
             log_limits,
         }
     }
@@ -155,12 +155,15 @@ pub fn container_root(folder: &Path, container: &str) -> std::path::PathBuf {
     folder.join("containers").join(container).join("root")
 }
 
-/// The id of what is made under an intent: always the same, so that it is found again.
-pub fn instance_id(mark: &Mark) -> String {
+/// The id of what is made in a state folder under an intent: always the same, so that it is found again, and no other on
+/// the machine, since processes and control groups are known by it.
+pub fn instance_id(root: &Path, mark: &Mark) -> String {
+    let intent = mark.intent.as_deref().unwrap_or_default();
     let mut hash = Sha256::new();
-    hash.update(mark.cluster.as_bytes());
-    hash.update([0]);
-    hash.update(mark.intent.as_deref().unwrap_or_default().as_bytes());
+    for part in [root.as_os_str().as_encoded_bytes(), mark.cluster.as_bytes(), intent.as_bytes()] {
+        hash.update(part);
+        hash.update([0]);
+    }
     hash.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
 }
 

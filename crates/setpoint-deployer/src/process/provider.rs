@@ -22,7 +22,7 @@ use super::inspection::inspect;
 use super::instances::{self, Instances};
 use super::lock::Lock;
 use super::logs::LogWatch;
-use super::order::{LogLimits, instance_id};
+use super::order::LogLimits;
 use super::readiness::readiness;
 use super::turns::Turns;
 use crate::error::{Error, Fault, Operation, Result};
@@ -187,9 +187,9 @@ impl Provider for ProcessProvider {
             inspect(order, rustix::process::geteuid().as_raw())?;
             let (place, order) = (self.place.clone(), order.clone());
             self.finish(async move {
-                let id = instance_id(&order.mark);
+                let id = place.id_of(&order.mark)?;
                 let _turn = place.turns.take(&id).await;
-                place.create(&order).await
+                place.create(&id, &order).await
             })
             .await
         })

@@ -20,20 +20,20 @@ use setpoint_core::observation::Mark;
 
 use super::provider::{ProcessProvider, Settings};
 use crate::conformance::{CLUSTER, Kind, SECRET, Seen, Subject, Witness, greeting, mark};
-use crate::provider::{Body, Order, PodOrder, Provider, Variables, Volume, VolumeFile};
+use crate::provider::{Body, Order, PodOrder, Provider, Variables};
 
 /// Counts the places of this process, so that each is called otherwise.
 static PLACES: AtomicU32 = AtomicU32::new(0);
 
 /// A state folder of its own. What runs there ends with it.
 #[derive(Debug)]
-pub struct ProcessSubject {
+pub(super) struct ProcessSubject {
     executable: PathBuf,
     witness: ProcessTable,
 }
 
 impl ProcessSubject {
-    pub fn new(executable: &Path) -> io::Result<ProcessSubject> {
+    pub(super) fn new(executable: &Path) -> io::Result<ProcessSubject> {
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("setpoint-processes-{}-{number}", std::process::id()));
         fs::create_dir(&folder)?;
@@ -73,22 +73,14 @@ impl Subject for ProcessSubject {
             Kind::Invalid => json!([]),
             _ => json!(["sh", "-c", format!("echo '{}'; {body}", greeting(name))]),
         };
-        let spec = json!({
-            "containers": [{
-                "name": "main",
-                "command": command,
-                "volumeMounts": [{"name": "secret", "mountPath": "/secret"}],
-            }],
-            "volumes": [{"name": "secret", "secret": {"secretName": "secret"}}],
-        });
-        let file = VolumeFile { content: SECRET.as_bytes().to_vec(), mode: 0o400 };
+        let spec = json!({"containers": [{"name": "main", "command": command}]});
         let pod = PodOrder {
             namespace: "default".to_owned(),
             name: name.to_owned(),
             uid: format!("uid-{name}"),
             spec: serde_json::from_value(spec).expect("the spec is one"),
             variables: [("main".to_owned(), Variables(vec![("SECRET".to_owned(), SECRET.to_owned())]))].into(),
-            volumes: [("secret".to_owned(), Volume::Files([("file".to_owned(), file)].into()))].into(),
+            volumes: Default::default(),
         };
         Order { mark: mark(name, intent), name: name.to_owned(), provider_id: None, body: Body::Pod(Box::new(pod)) }
     }

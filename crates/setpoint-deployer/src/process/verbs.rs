@@ -8,13 +8,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use rustix::process::Signal;
+use setpoint_core::observation::Mark;
 use setpoint_core::pod::PodState;
 
 use super::folder;
 use super::instances::{Content, Known, announced};
 use super::leftovers;
 use super::lock::Lock;
-use super::order::InstanceOrder;
+use super::order::{InstanceOrder, instance_id};
 use super::ports::{self, Unassigned};
 use super::provider::{Place, fault};
 use super::record::{self, LOCK, SHIM, STATE, STOP, StateRecord, StopRecord};
@@ -27,23 +28,33 @@ use crate::provider::{Body, Order, PodOrder};
 const LAST_MOMENT: Duration = Duration::from_secs(5);
 
 impl Place {
-    pub(super) async fn create(self: &Arc<Self>, order: &Order) -> Result<Box<str>> {
-        let Body::Pod(pod) = &order.body else { unreachable!("the order was inspected") };
-        let _making = self.making.lock().await;
-        let (place, order, pod) = (self.clone(), order.clone(), pod.clone());
-        blocking(move || place.make(&order, &pod)).await
+    /// The id of what was made under an intent, or will be. A state folder may have been moved since.
+    pub(super) fn id_of(&self, mark: &Mark) -> Result<Box<str>> {
+        let is_its = |known: &Known| {
+            known.pod().is_some_and(|pod| pod.mark.cluster == mark.cluster && pod.mark.intent == mark.intent)
+        };
+        let found = self
+            .look(|instances| instances.iter().find(|(_, known)| is_its(known)).map(|(id, _)| Box::<str>::from(id)));
+        let found = found.map_err(|error| fault(Operation::Create, "the state folder", &error))?;
+        Ok(found.unwrap_or_else(|| instance_id(&self.settings.folder, mark).into()))
     }
 
-    fn make(&self, order: &Order, pod: &PodOrder) -> Result<Box<str>> {
+    pub(super) async fn create(self: &Arc<Self>, id: &str, order: &Order) -> Result<Box<str>> {
+        let Body::Pod(pod) = &order.body else { unreachable!("the order was inspected") };
+        let _making = self.making.lock().await;
+        let (place, id, order, pod) = (self.clone(), Box::<str>::from(id), order.clone(), pod.clone());
+        blocking(move || place.make(id, &order, &pod)).await
+    }
+
+    fn make(&self, id: Box<str>, order: &Order, pod: &PodOrder) -> Result<Box<str>> {
         let failed = |error: io::Error| fault(Operation::Create, &order.name, &error);
-        let mut instance = InstanceOrder::new(order, pod, Vec::new(), self.settings.log_limits, Timestamp::now());
-        let id: Box<str> = instance.id.as_str().into();
+        let mut instance = InstanceOrder::new(&id, order, pod, self.settings.log_limits, Timestamp::now());
         {
             let _lock = self.lock_folder().map_err(failed)?;
             let (is_there, taken) =
                 self.look(|instances| (instances.get(&id).is_some(), instances.ports())).map_err(failed)?;
             if !is_there {
-                let seed = u64::from_str_radix(&id[..8], 16).unwrap_or_default();
+                let seed = u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default();
                 let assigned = ports::assign(instance.fields(), &taken, ports::is_free, seed);
                 instance.ports = assigned.map_err(|error| unassigned(&order.name, error))?;
                 folder::create(&self.settings.folder, &instance, pod).map_err(failed)?;

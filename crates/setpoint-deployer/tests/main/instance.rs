@@ -214,7 +214,7 @@ pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) 
 }
 
 /// The example that is built together with the tests.
-fn executable() -> PathBuf {
+pub(crate) fn executable() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let built = own.ancestors().nth(2).unwrap().join("examples/shim");
     assert!(built.exists(), "{} is missing: build the examples too", built.display());

@@ -4,7 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 mod instance;
+mod place;
+mod provider;
+mod provider_crashes;
+mod provider_logs;
+mod provider_sessions;
+mod provider_volumes;
 mod schedules;
 mod shim;
 mod shim_probes;
 mod simulated;
+mod suite;

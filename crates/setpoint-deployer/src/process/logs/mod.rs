@@ -60,6 +60,10 @@ fn wanted_run(container: &ContainerState, previous: bool) -> Result<u32, String>
     match (&container.phase, &container.last_exit) {
         (_, None) if previous => Err("not found".to_owned()),
         (Phase::Running { .. } | Phase::Ended(_), _) if previous => Ok(container.restarts.saturating_sub(1)),
+        // The next run has begun to start, and has written nothing yet.
+        (Phase::Waiting { reason, .. }, Some(_)) if reason == "ContainerCreating" => {
+            Ok(container.restarts.saturating_sub(1))
+        }
         (Phase::Waiting { .. }, Some(_)) => Ok(container.restarts),
         (Phase::Waiting { reason, .. }, None) => Err(format!("is waiting to start: {reason}")),
         (Phase::Running { .. } | Phase::Ended(_), _) => Ok(container.restarts),
@@ -99,6 +103,7 @@ mod tests {
             ("it has ended", Phase::Ended(exit()), None, 0, Ok(0), no_previous()),
             ("it has ended after another run", Phase::Ended(exit()), Some(exit()), 1, Ok(1), Ok(0)),
             ("it backs off", waiting("CrashLoopBackOff"), Some(exit()), 1, Ok(1), Ok(1)),
+            ("it is being started again", waiting("ContainerCreating"), Some(exit()), 2, Ok(1), Ok(1)),
             (
                 "it has not run",
                 waiting("PodInitializing"),

@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::Container;
 use rustix::fs::FlockOperation;
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::pod::supervisor::{Action, Ending, Input, Plan, RunKey, Supervisor};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -122,6 +122,8 @@ async fn supervise(folder: &Path) -> io::Result<()> {
     // Who starts us may have made us the first of a session already.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    // Who reads where we are may tell us something at once: we have to listen by then.
+    let told = signal(SignalKind::user_defined1())?;
     record::write(&folder, record::SHIM, &Identity::of(std::process::id())?)?;
     let order: InstanceOrder = record::read(&folder, record::ORDER)?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the folder holds no order"))?;
@@ -147,7 +149,7 @@ async fn supervise(folder: &Path) -> io::Result<()> {
         emptied: Vec::new(),
         written: Vec::new(),
     };
-    shim.run(events).await
+    shim.run(events, told).await
 }
 
 /// Who has the lock is the instance's only shim.
@@ -174,9 +176,8 @@ async fn clear_leftovers(instance: &str, earlier: &StateRecord) {
 }
 
 impl Shim {
-    async fn run(mut self, mut events: mpsc::Receiver<Event>) -> io::Result<()> {
+    async fn run(mut self, mut events: mpsc::Receiver<Event>, mut told: Signal) -> io::Result<()> {
         let mut child = signal(SignalKind::child())?;
-        let mut told = signal(SignalKind::user_defined1())?;
         let mut asked_to_end = signal(SignalKind::terminate())?;
         let mut input = self.stop();
         loop {
