@@ -190,7 +190,12 @@ mod tests {
         let rows = [
             ("any node will do", json!({}), node(), None),
             ("its label", json!({"spec": {"nodeSelector": {"disk": "ssd"}, "containers": []}}), node(), None),
-            ("another label", json!({"spec": {"nodeSelector": {"disk": "tape"}, "containers": []}}), node(), Some(elsewhere)),
+            (
+                "another label",
+                json!({"spec": {"nodeSelector": {"disk": "tape"}, "containers": []}}),
+                node(),
+                Some(elsewhere),
+            ),
             ("a node that takes none", json!({}), json!({"spec": {"unschedulable": true}}), Some(unschedulable)),
         ];
         for (name, pod, node, expected) in rows {

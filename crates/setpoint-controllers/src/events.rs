@@ -84,7 +84,8 @@ impl Recorder {
 
     /// Makes the Event, or counts on the one that is there. Returns how often it has happened.
     async fn count(&self, pod: &Pod, name: &str, group: &Group<'_>, counted: Option<i32>) -> kube::Result<i32> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default());
+        let api: Api<Event> =
+            Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default());
         let new = i32::try_from(group.numbers.len()).unwrap_or(i32::MAX);
         if let Some(counted) = counted {
             let count = counted.saturating_add(new);

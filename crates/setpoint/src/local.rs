@@ -33,9 +33,10 @@ impl Local {
         let cluster = cluster_id(server).await?;
         let folder = data.file(PODS);
         let settings = Settings::new(folder.clone(), &cluster).context("cannot run Pods on this machine")?;
-        let provider: Arc<dyn Provider> = Arc::new(ProcessProvider::open(settings).with_context(|| {
-            format!("cannot run Pods in {}; --no-local starts without", folder.display())
-        })?);
+        let provider: Arc<dyn Provider> = Arc::new(
+            ProcessProvider::open(settings)
+                .with_context(|| format!("cannot run Pods in {}; --no-local starts without", folder.display()))?,
+        );
         server.connect_pods(Arc::new(LocalPods { node: NODE, provider: provider.clone() }));
         let node = Identity::new(format!("system:node:{NODE}"), ["system:nodes"]);
         let registration = Registration {

@@ -94,7 +94,10 @@ mod tests {
     fn what_the_system_says_is_read() {
         assert_eq!(memory_bytes("MemTotal:        4030440 kB\nMemFree: 1 kB\n"), Some(4_030_440 * 1024));
         assert_eq!(memory_bytes("nothing of the kind"), None);
-        assert_eq!(os_image("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"), "Debian GNU/Linux 12 (bookworm)");
+        assert_eq!(
+            os_image("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            "Debian GNU/Linux 12 (bookworm)"
+        );
         assert_eq!(os_image(""), "Unknown");
         let facts = facts("local", "local", "process", Path::new("/"));
         assert!(facts.cpu_millicores >= 1000 && facts.memory_bytes > 0 && facts.ephemeral_storage_bytes > 0);

@@ -106,9 +106,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_pods_with_files_from_elsewhere_are_looked_at_and_slowly() {
-        let plain: Pod = serde_json::from_value(json!({"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}})).unwrap();
-        let mounts: Pod =
-            serde_json::from_value(json!({"spec": {"containers": [], "volumes": [{"name": "v", "configMap": {"name": "m"}}]}})).unwrap();
+        let plain: Pod =
+            serde_json::from_value(json!({"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}}))
+                .unwrap();
+        let mounts: Pod = serde_json::from_value(
+            json!({"spec": {"containers": [], "volumes": [{"name": "v", "configMap": {"name": "m"}}]}}),
+        )
+        .unwrap();
         assert_eq!(due(&plain, None), None);
         assert_eq!(due(&mounts, None), Some(Duration::ZERO), "nobody remembers");
         let given = Given::new(&order("a"), BTreeMap::new(), None);

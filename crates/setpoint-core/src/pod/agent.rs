@@ -264,9 +264,11 @@ mod tests {
                 {"name": "web", "ready": true, "image": "", "imageID": "", "restartCount": 0, "state": status},
             ]}})))
         };
-        let kept = |grace: i64| Some(pod(json!({"metadata": {
-            "finalizers": ["example.com/x"], "deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": grace,
-        }})));
+        let kept = |grace: i64| {
+            Some(pod(json!({"metadata": {
+                "finalizers": ["example.com/x"], "deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": grace,
+            }})))
+        };
         let delete = || Act::DeleteInstance { id: "i1".into() };
         let start = || Act::Start { id: "i1".into() };
         let rows: Vec<(&str, Option<Pod>, Option<InstanceFacts>, Act)> = vec![
@@ -287,17 +289,42 @@ mod tests {
                 Some(InstanceFacts { id: "i1".into(), run: Stopped, state: None }),
                 start(),
             ),
-            ("a Pod that succeeded keeps what is left", over("Succeeded"), Some(instance(Stopped, ended(0))), nothing()),
-            ("a Pod that failed and still runs is stopped", over("Failed"), Some(instance(Running, running())), stop_within(30)),
+            (
+                "a Pod that succeeded keeps what is left",
+                over("Succeeded"),
+                Some(instance(Stopped, ended(0))),
+                nothing(),
+            ),
+            (
+                "a Pod that failed and still runs is stopped",
+                over("Failed"),
+                Some(instance(Running, running())),
+                stop_within(30),
+            ),
             ("a Pod that failed is not made again", over("Failed"), None, nothing()),
             ("what may not run twice is not made twice", never(json!({"running": {}})), None, nothing()),
             ("nor what has ended once", never(json!({"terminated": {"exitCode": 0}})), None, nothing()),
-            ("what has not run yet is made", never(json!({"waiting": {"reason": "ContainerCreating"}})), None, Act::Create),
+            (
+                "what has not run yet is made",
+                never(json!({"waiting": {"reason": "ContainerCreating"}})),
+                None,
+                Act::Create,
+            ),
             ("a deleted Pod is stopped", gone(), Some(instance(Running, running())), stop_within(5)),
-            ("a deleted Pod without grace has a second", Some(pod(deleted(0))), Some(instance(Running, running())), stop_within(1)),
+            (
+                "a deleted Pod without grace has a second",
+                Some(pod(deleted(0))),
+                Some(instance(Running, running())),
+                stop_within(1),
+            ),
             ("a deleted Pod that ended is cleared away", gone(), Some(instance(Stopped, ended(0))), delete()),
             ("also while its supervisor is still there", gone(), Some(instance(Running, ended(0))), delete()),
-            ("a deleted Pod that nobody looks after is cleared away", gone(), Some(instance(Stopped, running())), delete()),
+            (
+                "a deleted Pod that nobody looks after is cleared away",
+                gone(),
+                Some(instance(Stopped, running())),
+                delete(),
+            ),
             ("a deleted Pod of which nothing is left goes", gone(), None, Act::RemovePod),
             ("a deleted Pod that others keep is let go once", kept(5), None, Act::RemovePod),
             ("and no more", kept(0), None, nothing()),

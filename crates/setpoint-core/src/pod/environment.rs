@@ -87,7 +87,11 @@ fn from_source(
         let Some(map) = found.config_map(&selector.name, selector.optional)? else { return Ok(None) };
         let value = map.data.iter().flatten().find(|(key, _)| **key == selector.key).map(|(_, value)| value.clone());
         let (name, key) = (selector.name.clone(), selector.key.clone());
-        return required(value, selector.optional, ReferenceError::NoConfigMapKey { namespace: namespace(), name, key });
+        return required(
+            value,
+            selector.optional,
+            ReferenceError::NoConfigMapKey { namespace: namespace(), name, key },
+        );
     }
     if let Some(selector) = &source.secret_key_ref {
         let Some(secret) = found.secret(&selector.name, selector.optional)? else { return Ok(None) };
@@ -122,7 +126,8 @@ mod tests {
 
     fn found() -> Found {
         let maps = json!({"settings": {"data": {"COLOR": "blue", "a.b": "dots", "with=sign": "no"}}});
-        let secrets = json!({"login": {"data": {"password": "aHVudGVyMg==", "binary": "/w=="}}, "zero": {"data": {"z": "AA=="}}});
+        let secrets =
+            json!({"login": {"data": {"password": "aHVudGVyMg==", "binary": "/w=="}}, "zero": {"data": {"z": "AA=="}}});
         Found { config_maps: object(maps), secrets: object(secrets), ..Found::default() }
     }
 
@@ -143,7 +148,11 @@ mod tests {
                 json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(C)"}, {"name": "C", "value": "3"}]}),
                 "A=1 B=1$(C) C=3",
             ),
-            ("a later one replaces", json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}]}), "A=12"),
+            (
+                "a later one replaces",
+                json!({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}]}),
+                "A=12",
+            ),
             (
                 "all of a ConfigMap but what cannot be a name",
                 json!({"envFrom": [{"configMapRef": {"name": "settings"}}]}),
@@ -203,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_reference_that_leads_nowhere_is_named() {
-        let key = |kind: &str, name: &str| json!({"env": [{"name": "A", "valueFrom": {kind: {"name": name, "key": "k"}}}]});
+        let key =
+            |kind: &str, name: &str| json!({"env": [{"name": "A", "valueFrom": {kind: {"name": name, "key": "k"}}}]});
         let rows = [
             ("a ConfigMap", json!({"envFrom": [{"configMapRef": {"name": "no"}}]}), "configmap \"no\" not found"),
             ("a Secret", json!({"envFrom": [{"secretRef": {"name": "no"}}]}), "secret \"no\" not found"),
@@ -233,7 +243,8 @@ mod tests {
 
     #[test]
     fn values_are_shown_to_nobody() {
-        let container = json!({"env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}}]});
+        let container =
+            json!({"env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}}]});
         let shown = format!("{:?} {:?}", resolved(container), found());
         assert!(shown.contains("\"P\"") && !shown.contains("hunter2") && !shown.contains("aHVu"), "{shown}");
     }

@@ -85,11 +85,7 @@ pub(super) fn resource(
     Ok((units + i128::from(rest > 0)).to_string())
 }
 
-fn amount(
-    path: &str,
-    resources: Option<&ResourceRequirements>,
-    node: &NodeFacts,
-) -> Result<Quantity, ReferenceError> {
+fn amount(path: &str, resources: Option<&ResourceRequirements>, node: &NodeFacts) -> Result<Quantity, ReferenceError> {
     let (list, name) = path.split_once('.').ok_or_else(|| unsupported(path, "is not supported"))?;
     let limits = resources.and_then(|resources| resources.limits.as_ref());
     let requests = resources.and_then(|resources| resources.requests.as_ref());
@@ -204,7 +200,8 @@ mod tests {
         ];
         for (name, container, path, divisor, expected) in rows {
             let own = pod.spec.as_ref().map(|spec| &spec.containers[0]);
-            let divisor = divisor.map(|text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned()));
+            let divisor =
+                divisor.map(|text: &str| k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned()));
             let selector = ResourceFieldSelector {
                 container_name: Some(container.to_owned()),
                 divisor,

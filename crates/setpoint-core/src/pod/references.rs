@@ -96,9 +96,12 @@ impl Needs {
     fn add_projection(&mut self, source: &VolumeProjection) {
         self.config_maps.extend(source.config_map.iter().map(|source| source.name.clone()));
         self.secrets.extend(source.secret.iter().map(|source| source.name.clone()));
-        self.tokens.extend(source.service_account_token.iter().map(|token| {
-            TokenNeed::new(token.audience.as_deref(), token.expiration_seconds)
-        }));
+        self.tokens.extend(
+            source
+                .service_account_token
+                .iter()
+                .map(|token| TokenNeed::new(token.audience.as_deref(), token.expiration_seconds)),
+        );
     }
 }
 

@@ -108,7 +108,8 @@ impl Files<'_> {
         mode: Option<i32>,
     ) -> Result<(), ReferenceError> {
         let Some(secret) = self.found.secret(name, optional)? else { return Ok(()) };
-        let contents = secret.data.iter().flatten().map(|(key, ByteString(content))| (key.as_str(), content.as_slice()));
+        let contents =
+            secret.data.iter().flatten().map(|(key, ByteString(content))| (key.as_str(), content.as_slice()));
         let missing = |namespace, key| ReferenceError::NoSecretKey { namespace, name: name.to_owned(), key };
         self.add_items(contents.collect(), items, optional, mode, missing)
     }
@@ -125,9 +126,9 @@ impl Files<'_> {
         let default = permissions(None, mode);
         let Some(items) = items.filter(|items| !items.is_empty()) else {
             let all = contents.into_iter();
-            self.files.extend(all.map(|(key, content)| {
-                (key.to_owned(), VolumeFile { content: content.to_vec(), mode: default })
-            }));
+            self.files.extend(
+                all.map(|(key, content)| (key.to_owned(), VolumeFile { content: content.to_vec(), mode: default })),
+            );
             return Ok(());
         };
         for item in items {
@@ -279,7 +280,11 @@ mod tests {
                 "no token for the audience \"x\" of the Pod's service account".to_owned(),
             ),
             ("another kind", json!({"nfs": {"server": "a", "path": "/"}}), format!("nfs: {other}")),
-            ("a claim", json!({"persistentVolumeClaim": {"claimName": "a"}}), format!("persistentVolumeClaim: {other}")),
+            (
+                "a claim",
+                json!({"persistentVolumeClaim": {"claimName": "a"}}),
+                format!("persistentVolumeClaim: {other}"),
+            ),
             ("nothing at all", json!({}), format!("volume: {other}")),
         ];
         for (name, source, expected) in rows {

@@ -59,17 +59,20 @@ async fn what_a_pod_refers_to_is_given_to_it_once_it_is_there() -> Result<()> {
     let secret = serde_json::from_value(json!({"metadata": {"name": "login"}, "stringData": {"password": "hunter2"}}))?;
     Api::<Secret>::namespaced(cluster.admin.clone(), "default").create(&PostParams::default(), &secret).await?;
     let uid = cluster
-        .run("web", json!({
-            "containers": [{"name": "web", "image": "a", "env": [
-                {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
-                {"name": "URL", "value": "http://$(COLOR)"},
-            ]}],
-            "serviceAccountName": "default",
-            "volumes": [
-                {"name": "keys", "secret": {"secretName": "login"}},
-                {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
-            ],
-        }))
+        .run(
+            "web",
+            json!({
+                "containers": [{"name": "web", "image": "a", "env": [
+                    {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
+                    {"name": "URL", "value": "http://$(COLOR)"},
+                ]}],
+                "serviceAccountName": "default",
+                "volumes": [
+                    {"name": "keys", "secret": {"secretName": "login"}},
+                    {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+                ],
+            }),
+        )
         .await?;
     let pod = cluster.until("web", |pod| waiting_reason(pod) == "CreateContainerConfigError").await?;
     assert_eq!(pod["status"]["phase"], "Pending");

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::Sight;
 use super::containers::{Statuses, has_run, is_sidecar};
 use super::phase::PodPhase;
-use super::Sight;
 
 /// The conditions that are ours to write.
 const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
@@ -19,13 +19,7 @@ pub(super) fn conditions(pod: &Pod, containers: &Statuses, phase: PodPhase, sigh
     let containers_ready = containers_ready(&spec, containers, phase);
     let ready = ready(&spec, &containers_ready, &conditions);
     let has_place = sight.state.is_some_and(|state| !state.has_ended());
-    let own = [
-        Truth::of(has_place),
-        initialized(&spec, containers, phase),
-        ready,
-        containers_ready,
-        Truth::of(true),
-    ];
+    let own = [Truth::of(has_place), initialized(&spec, containers, phase), ready, containers_ready, Truth::of(true)];
     for (type_, verdict) in OWN.into_iter().zip(own) {
         let before = old().find(|condition| condition.type_ == type_);
         let status = if verdict.holds { "True" } else { "False" };

@@ -88,14 +88,17 @@ fn from_state(container: &Container, observed: &ContainerState, runtime: &str) -
 }
 
 /// A container of which nothing is there: not yet, or not any more.
-fn unobserved(container: &Container, old: Option<&ContainerStatus>, has_init: bool, sight: Sight<'_>) -> ContainerStatus {
+fn unobserved(
+    container: &Container,
+    old: Option<&ContainerStatus>,
+    has_init: bool,
+    sight: Sight<'_>,
+) -> ContainerStatus {
     let status = match old {
         Some(old) if has_ended(old) => return old.clone(),
-        Some(old) => ContainerStatus {
-            restart_count: old.restart_count,
-            last_state: old.last_state.clone(),
-            ..plain(container)
-        },
+        Some(old) => {
+            ContainerStatus { restart_count: old.restart_count, last_state: old.last_state.clone(), ..plain(container) }
+        }
         None => plain(container),
     };
     let ran = old.is_some_and(is_running);

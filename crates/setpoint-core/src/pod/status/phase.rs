@@ -54,9 +54,8 @@ pub(super) fn phase(spec: &PodSpec, containers: &Statuses, is_over: bool) -> Pod
     }
     let was_initialized = main.iter().any(has_run);
     let step_pending = steps().any(|step| !has_ended(step));
-    let sidecar_pending = sidecars().any(|sidecar| {
-        if is_running(sidecar) { sidecar.started != Some(true) } else { !has_run(sidecar) }
-    });
+    let sidecar_pending =
+        sidecars().any(|sidecar| if is_running(sidecar) { sidecar.started != Some(true) } else { !has_run(sidecar) });
     let waits = sidecars().chain(main).any(|container| !has_run(container));
     let pending = (step_pending && !was_initialized) || (sidecar_pending && !was_initialized) || waits;
     if pending {

@@ -79,7 +79,10 @@ fn the_phase_follows_from_the_containers() {
         (
             "a sidecar is started again later",
             vec![
-                ContainerState { last_exit: Some(exit(1)), ..container("s", Role::Sidecar, waiting("CrashLoopBackOff")) },
+                ContainerState {
+                    last_exit: Some(exit(1)),
+                    ..container("s", Role::Sidecar, waiting("CrashLoopBackOff"))
+                },
                 main("a", running()),
             ],
             "Running",
@@ -144,7 +147,10 @@ fn conditions_say_how_far_it_is() {
             vec![unready("a"), unready("b"), main("c", running())],
             [
                 ("Initialized", ("True", None, None)),
-                ("ContainersReady", ("False", Some("ContainersNotReady"), Some("containers with unready status: [a b]"))),
+                (
+                    "ContainersReady",
+                    ("False", Some("ContainersNotReady"), Some("containers with unready status: [a b]")),
+                ),
                 ("Ready", ("False", Some("ContainersNotReady"), Some("containers with unready status: [a b]"))),
             ],
         ),
@@ -201,7 +207,9 @@ fn conditions_say_how_far_it_is() {
 #[test]
 fn readiness_gates_have_a_say() {
     let gate = |conditions: Value| {
-        pod(json!({"spec": {"readinessGates": [{"conditionType": "example.com/ok"}]}, "status": {"conditions": conditions}}))
+        pod(
+            json!({"spec": {"readinessGates": [{"conditionType": "example.com/ok"}]}, "status": {"conditions": conditions}}),
+        )
     };
     let no = r#"corresponding condition of pod readiness gate "example.com/ok" does not exist."#;
     let not_true = r#"the status of pod readiness gate "example.com/ok" is not "True", but False"#;
@@ -230,7 +238,8 @@ fn transition_times_move_with_the_status_alone() {
     let ready = state(vec![main("web", running())]);
     let first = Pod { status: Some(made(&pod, Some(&ready), false)), ..pod };
     let later = |state: &PodState| {
-        let sight = Sight { state: Some(state), hold: None, rejection: None, is_over: false, node: &node(), now: at(60) };
+        let sight =
+            Sight { state: Some(state), hold: None, rejection: None, is_over: false, node: &node(), now: at(60) };
         status(&first, sight)
     };
     assert_eq!(later(&ready), first.status.clone().unwrap(), "what did not change is not written");
@@ -253,9 +262,7 @@ fn the_whole_status_of_a_running_pod() {
     }]}}));
     let web = ContainerState { last_exit: Some(exit(1)), restarts: 2, ..main("web", running()) };
     let status = serde_json::to_value(made(&pod, Some(&state(vec![web])), false)).unwrap();
-    let condition = |type_: &str, since: &str| {
-        json!({"type": type_, "status": "True", "observedGeneration": 1, "lastTransitionTime": since})
-    };
+    let condition = |type_: &str, since: &str| json!({"type": type_, "status": "True", "observedGeneration": 1, "lastTransitionTime": since});
     let noon = "2026-03-01T12:00:00Z";
     let expected = json!({
         "phase": "Running",
@@ -305,7 +312,12 @@ fn a_container_of_which_nothing_is_there() {
     let unknown = || "ContainerStatusUnknown".to_owned();
     let rows = [
         ("it is new", json!({}), false, ("ContainerCreating".to_owned(), None, 0)),
-        ("it ran and is made anew", old(json!({"running": {}})), false, ("ContainerCreating".to_owned(), Some(unknown()), 4)),
+        (
+            "it ran and is made anew",
+            old(json!({"running": {}})),
+            false,
+            ("ContainerCreating".to_owned(), Some(unknown()), 4),
+        ),
         ("it ran and is over", old(json!({"running": {}})), true, (unknown(), None, 3)),
         (
             "how it ended is known",

@@ -134,7 +134,13 @@ impl Provider for FakeProvider {
             }
             let containers: Vec<String> = pod.spec.containers.iter().map(|container| container.name.clone()).collect();
             let mut state = running(&containers);
-            state.note(Timestamp::now(), NoticeKind::Normal, "Started", Some(&containers[0]), "Container started".to_owned());
+            state.note(
+                Timestamp::now(),
+                NoticeKind::Normal,
+                "Started",
+                Some(&containers[0]),
+                "Container started".to_owned(),
+            );
             let (mark, order) = (order.mark.clone(), Some((**pod).clone()));
             let made = Made { mark, order, is_looked_after: true, state };
             let id = id_of(&pod.uid);

@@ -130,7 +130,11 @@ impl Cluster {
     }
 
     /// Waits until something is so of what the provider has.
-    pub(super) async fn eventually<T: Debug>(&self, what: &str, condition: impl Fn(&FakeProvider) -> Option<T>) -> Result<T> {
+    pub(super) async fn eventually<T: Debug>(
+        &self,
+        what: &str,
+        condition: impl Fn(&FakeProvider) -> Option<T>,
+    ) -> Result<T> {
         let (condition, provider) = (&condition, &self.provider);
         let waited = wait_for(what, DEADLINE, || async { Ok(condition(provider)) }).await;
         waited.with_context(|| format!("calls: {:?}", self.provider.calls()))
