@@ -90,10 +90,6 @@ impl Instance {
         self.record().expect("the shim has written its state").state
     }
 
-    pub(crate) fn container(&self, name: &str) -> ContainerState {
-        self.state().container(name).unwrap().clone()
-    }
-
     pub(crate) fn process(&self, container: &str) -> Option<Identity> {
         let processes = self.record()?.processes;
         processes.into_iter().find(|process| process.container == container).map(|process| process.identity)

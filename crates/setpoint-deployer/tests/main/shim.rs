@@ -46,7 +46,7 @@ fn exit_codes_are_told_as_a_shell_tells_them() {
     let rows = [
         ("a success", "exit 0", "Completed", 0, None),
         ("a failure", "exit 7", "Error", 7, None),
-        ("a signal", "kill -9 $$", "Error", 137, Some(9)),
+        ("a signal", "kill -9 $$$$", "Error", 137, Some(9)),
     ];
     for (what, command, reason, code, signal) in rows {
         let mut instance = Instance::start(script("Never", command));
@@ -100,8 +100,8 @@ fn init_containers_run_one_after_the_other() {
 
 #[test]
 fn a_tree_that_ignores_the_signal_is_killed_as_a_whole_at_the_deadline() {
-    let stubborn = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 1; done' & \
-         echo $$ > leader; while :; do sleep 1; done";
+    let stubborn = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$$$ > child; while :; do sleep 1; done' & \
+         echo $$$$ > leader; while :; do sleep 1; done";
     let mut instance = Instance::start(script("Always", stubborn));
     let pids: Vec<u32> = ["leader", "child"]
         .iter()
@@ -135,7 +135,7 @@ fn a_pre_stop_hook_runs_before_the_signal() {
     instance.signal(rustix::process::Signal::TERM);
     assert_eq!(end(instance.ended().container("a").unwrap()), ("Error".to_owned(), 3));
     assert_eq!(fs::read_to_string(instance.root("a").join("pre")).unwrap(), "pre\n");
-    assert_eq!(instance.log("a", 0), "term\n");
+    assert!(instance.log("a", 0).ends_with("term\n"));
 }
 
 #[test]
