@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use setpoint_core::observation::{Config, Guest, Mark, Reading};
-use setpoint_core::pod::PodState;
+use setpoint_core::pod::{ContainerState, Phase, PodState};
 
 use super::changes::Changes;
 use super::folder;
@@ -17,8 +17,9 @@ use super::shim_process::Process;
 use super::sight::{Sight, Sighting};
 use crate::provider::Instance;
 
-/// The words for how an instance is: something of it runs or is to, nothing can run since its shim is not there, and
-/// nothing runs nor will.
+/// The words for how an instance is: nothing of it has run yet, something runs or is to again, nothing can run since its
+/// shim is not there, and nothing runs nor will.
+pub(super) const STARTING: &str = "starting";
 pub(super) const RUNNING: &str = "running";
 pub(super) const STOPPED: &str = "stopped";
 pub(super) const ENDED: &str = "ended";
@@ -231,9 +232,8 @@ impl Known {
             Content::Pod(pod) => {
                 let (config, run) = match (&pod.state, self.shim()) {
                     (None, _) => (Config::Unreadable(format!("{STATE} is damaged").into()), Reading::Unknown),
-                    (Some(_), Some(_)) => (Config::known(Default::default()), Reading::Known(RUNNING.into())),
-                    (Some(state), None) => {
-                        let word = if state.has_ended() { ENDED } else { STOPPED };
+                    (Some(state), shim) => {
+                        let word = word(state, shim.is_some());
                         (Config::known(Default::default()), Reading::Known(word.into()))
                     }
                 };
@@ -267,6 +267,17 @@ impl Content {
         let state = if place.join(STATE).exists() { read_state(place) } else { Some(order.first_state()) };
         let pod_name = order.pod.name.as_str().into();
         Content::Pod(Box::new(Pod { name: order.name.into(), pod_name, mark: order.mark.into(), state }))
+    }
+}
+
+fn word(state: &PodState, has_shim: bool) -> &'static str {
+    let has_begun =
+        |container: &ContainerState| container.last_exit.is_some() || !matches!(container.phase, Phase::Waiting { .. });
+    match has_shim {
+        true if state.containers.iter().any(has_begun) => RUNNING,
+        true => STARTING,
+        false if state.has_ended() => ENDED,
+        false => STOPPED,
     }
 }
 

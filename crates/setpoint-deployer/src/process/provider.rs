@@ -278,7 +278,7 @@ pub(super) fn abilities() -> Abilities {
             settle_seconds: 0,
             running_words: &[instances::RUNNING],
             stopped_words: &[instances::STOPPED, instances::ENDED],
-            passing_words: &[],
+            passing_words: &[instances::STARTING],
         },
         runs_pods: true,
         runs_machines: false,

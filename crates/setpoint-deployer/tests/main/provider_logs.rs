@@ -74,14 +74,19 @@ async fn a_follower_reads_on_over_rotations_to_the_end() {
 async fn each_run_has_a_log_and_a_follower_ends_with_its_run() {
     let place = Place::new();
     let provider = place.open();
-    let mut spec =
-        script("if [ -e second ]; then echo second; sleep 100000; else touch second; echo first; exit 1; fi");
+    let mut spec = script(
+        "if [ -e second ]; then echo second; sleep 100000; fi
+        touch second; echo first; while [ ! -e go ]; do sleep 0.01; done; exit 1",
+    );
     spec["restartPolicy"] = "Always".into();
     let id = provider.create(&order("web", spec)).await.unwrap();
-    wait_state(&provider, &id, "its first run to end", |state| state.containers[0].last_exit.is_some()).await;
+    wait_running(&provider, &id).await;
     let follow = LogOptions { follow: true, ..LogOptions::default() };
-    let followed = tokio::time::timeout(PATIENCE, read_log(&provider, &id, follow)).await.expect("it ends");
-    assert!(followed == "first\n" || followed == "second\n", "{followed}");
+    let mut stream = Logs::read(&provider, &id, "main", follow).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), "first\n");
+    fs::write(place.folder(&id).join("containers/main/root/go"), "").unwrap();
+    let rest = tokio::time::timeout(PATIENCE, stream.next()).await.expect("it ends with its run");
+    assert!(rest.is_none(), "{rest:?}");
     wait_state(&provider, &id, "its second run", |state| {
         state.containers[0].restarts == 1 && state.containers[0].is_running()
     })
