@@ -65,7 +65,7 @@ pub(super) fn exit_code(status: &ContainerStatus) -> Option<i32> {
 }
 
 fn from_state(container: &Container, observed: &ContainerState, runtime: &str) -> ContainerStatus {
-    let id = observed.run_id.as_ref().map(|id| format!("{runtime}://{id}"));
+    let id = observed.run_id.as_ref().map(|id| full_id(id, runtime));
     let state = match &observed.phase {
         Phase::Waiting { reason, message } => waiting(reason, message),
         Phase::Running { started_at } => ApiState {
@@ -85,6 +85,11 @@ fn from_state(container: &Container, observed: &ContainerState, runtime: &str) -
         state: Some(state),
         ..plain(container)
     }
+}
+
+/// `process://4711-98765`; an id that says itself what it is one of stays as it is.
+fn full_id(id: &str, runtime: &str) -> String {
+    if id.contains("://") { id.to_owned() } else { format!("{runtime}://{id}") }
 }
 
 /// A container of which nothing is there: not yet, or not any more.

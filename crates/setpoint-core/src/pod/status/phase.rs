@@ -57,7 +57,7 @@ pub(super) fn phase(spec: &PodSpec, containers: &Statuses, is_over: bool) -> Pod
     let sidecar_pending =
         sidecars().any(|sidecar| if is_running(sidecar) { sidecar.started != Some(true) } else { !has_run(sidecar) });
     let waits = sidecars().chain(main).any(|container| !has_run(container));
-    let pending = (step_pending && !was_initialized) || (sidecar_pending && !was_initialized) || waits;
+    let pending = (!was_initialized && (step_pending || sidecar_pending)) || waits;
     if pending {
         return if is_over { PodPhase::Failed } else { PodPhase::Pending };
     }
