@@ -10,11 +10,11 @@ use setpoint_apiserver::{Identity, Server};
 use setpoint_controllers::node::machine;
 use setpoint_controllers::node::registration::Registration;
 use setpoint_controllers::{Binder, NodeAgent};
-use setpoint_deployer::Provider;
-use setpoint_deployer::process::{ProcessProvider, Settings};
+use setpoint_deployer::{Provider, registry};
 use tokio::task::JoinSet;
 
 use crate::data_dir::DataDir;
+use crate::deployers;
 use crate::pods::LocalPods;
 
 /// The name of the node, and of the Environment that it stands for.
@@ -32,11 +32,16 @@ impl Local {
     pub(crate) async fn start(server: &Server, data: &DataDir) -> Result<Local> {
         let cluster = cluster_id(server).await?;
         let folder = data.file(PODS);
-        let settings = Settings::new(folder.clone(), &cluster).context("cannot run Pods on this machine")?;
-        let provider: Arc<dyn Provider> = Arc::new(
-            ProcessProvider::open(settings)
-                .with_context(|| format!("cannot run Pods in {}; --no-local starts without", folder.display()))?,
-        );
+        let context = registry::Context {
+            cluster: cluster.as_str().into(),
+            environment: NODE.to_owned(),
+            folder: folder.clone(),
+            credentials: registry::Credentials::default(),
+        };
+        let opened = deployers::registry()?.open(RUNTIME, None, &registry::Settings::default(), &context).await;
+        let opened =
+            opened.with_context(|| format!("cannot run Pods in {}; --no-local starts without", folder.display()))?;
+        let provider: Arc<dyn Provider> = opened.provider;
         server.connect_pods(Arc::new(LocalPods { node: NODE, provider: provider.clone() }));
         let node = Identity::new(format!("system:node:{NODE}"), ["system:nodes"]);
         let registration = Registration {

@@ -3,6 +3,7 @@
 mod client;
 mod crds;
 mod data_dir;
+mod deployers;
 mod dev;
 mod get;
 mod history;

@@ -68,7 +68,8 @@ impl LocalPods {
         }
         let scope = Scope::Owner(pod.uid.as_str().into());
         let observed = self.provider.observe(&scope).await.map_err(|error| explain(&error))?;
-        let instance = observed.instances.into_iter().next();
+        let is_its = |instance: &Instance| instance.guest.mark.as_ref().is_some_and(|mark| *mark.owner_uid == *pod.uid);
+        let instance = observed.instances.into_iter().find(is_its);
         instance.ok_or_else(|| AccessError::NotRunning(is_waiting(pod, "ContainerCreating")))
     }
 

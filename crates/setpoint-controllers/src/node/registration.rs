@@ -21,6 +21,8 @@ const RENEWAL: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i32 = 40;
 /// How often a status is written in which nothing changed.
 const HEARTBEAT: Duration = Duration::from_secs(300);
+/// What keeps Pods from a new Node.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// How many Pods a node takes.
 const PODS: i64 = 1000;
 
@@ -28,7 +30,7 @@ const PODS: i64 = 1000;
 #[derive(Debug, Clone)]
 pub struct Registration {
     pub facts: NodeFacts,
-    pub system: NodeSystemInfo,
+    pub system: NodeSystemInfo, Taint,
     /// What the provider calls the place.
     pub provider_id: String,
 }
@@ -92,8 +94,20 @@ impl Registration {
             }
             answer => answer?,
         };
+        self.lift_taint(&nodes, &node).await?;
         tracing::info!(node = name, "the node is registered");
         Ok(node.metadata.uid.unwrap_or_default())
+    }
+
+    /// A new Node is kept from Pods until it says that it is ready, and it is.
+    async fn lift_taint(&self, nodes: &Api<Node>, node: &Node) -> kube::Result<()> {
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        let (lifted, kept): (Vec<&Taint>, Vec<&Taint>) = taints.partition(|taint| taint.key == NOT_READY);
+        if !lifted.is_empty() {
+            let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept}});
+            nodes.patch(&self.facts.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        }
+        Ok(())
     }
 
     fn node(&self) -> Node {

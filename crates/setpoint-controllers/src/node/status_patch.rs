@@ -20,12 +20,26 @@ pub(super) fn patch(pod: &Pod, status: &PodStatus) -> Value {
         if let (true, Value::Array(items)) = (MERGED.contains(&name.as_str()) && old.contains_key(name), &mut value) {
             items.insert(0, json!({"$patch": "replace"}));
         }
+        if let ("conditions", Value::Array(items)) = (name.as_str(), &mut value) {
+            items.iter_mut().for_each(|item| take_back(item, old.get(name)));
+        }
         changed.insert(name.clone(), value);
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         changed.insert(name.clone(), Value::Null);
     }
     json!({"metadata": {"uid": pod.metadata.uid}, "status": changed})
+}
+
+/// Has a condition lose what it no longer says: a condition is merged with the one of its type, member by member.
+fn take_back(condition: &mut Value, old: Option<&Value>) {
+    let same = |other: &&Value| other["type"] == condition["type"];
+    let Some(old) = old.and_then(Value::as_array).and_then(|old| old.iter().find(same)).cloned() else { return };
+    if let (Value::Object(new), Value::Object(old)) = (condition, old) {
+        for (name, _) in old {
+            new.entry(name).or_insert(Value::Null);
+        }
+    }
 }
 
 fn members(status: Option<&PodStatus>) -> Map<String, Value> {
@@ -60,6 +74,11 @@ mod tests {
             let status: PodStatus = serde_json::from_value(new).unwrap();
             assert_eq!(patch(&pod, &status), json!({"metadata": {"uid": "u"}, "status": expected}), "{name}");
         }
+        let pod = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NotYet", "message": "soon"}]}});
+        let status: PodStatus =
+            serde_json::from_value(json!({"conditions": [{"type": "Ready", "status": "True"}]})).unwrap();
+        let condition = &patch(&serde_json::from_value(pod).unwrap(), &status)["status"]["conditions"][0];
+        assert_eq!(*condition, json!({"type": "Ready", "status": "True", "reason": null, "message": null}));
         let status: PodStatus = serde_json::from_value(json!({"podIPs": [{"ip": "2.2.2.2"}]})).unwrap();
         let expected = json!({"metadata": {"uid": null}, "status": {"podIPs": [{"ip": "2.2.2.2"}]}});
         assert_eq!(patch(&Pod::default(), &status), expected, "a first address replaces nothing");

@@ -27,6 +27,8 @@ use crate::queue::{Outcome, Queue, Work};
 
 /// A Pod's whole life has fewer steps. More would mean that steps undo one another.
 const STEPS: usize = 16;
+/// For how long whoever looks after a Pod has to live for their start to have held.
+const HELD: Duration = Duration::from_secs(600);
 /// When to look again after an order to stop, if nothing was heard by then.
 const OVERDUE: Duration = Duration::from_secs(2);
 
@@ -47,6 +49,8 @@ pub(super) struct Sync {
 #[derive(Debug, Clone, Default)]
 struct Memory {
     ordered_grace: Option<Duration>,
+    /// When it was last started again, and how often in a row before that.
+    started: Option<(tokio::time::Instant, u32)>,
     hold: Option<Hold>,
     told: Told,
     given: Option<Given>,
@@ -72,8 +76,14 @@ enum SyncError {
 impl SyncError {
     fn retry(&self) -> Retry {
         match self {
-            SyncError::Provider(error) => error.retry(),
-            SyncError::Api(_) | SyncError::Unseen(_) | SyncError::Held(_) | SyncError::Restless => Retry::BackOff,
+            // What a provider refuses today, because of a file that cannot be read for example, it may do tomorrow; and
+            // nothing else would come back to it.
+            SyncError::Provider(error) if error.retry() != Retry::Never => error.retry(),
+            SyncError::Provider(_)
+            | SyncError::Api(_)
+            | SyncError::Unseen(_)
+            | SyncError::Held(_)
+            | SyncError::Restless => Retry::BackOff,
         }
     }
 }
@@ -122,11 +132,11 @@ impl Sync {
         owner.map(|owner| self.queue.add(owner)).is_some()
     }
 
-    /// Whose instance it is, if it is that of a Pod of ours.
+    /// Whose instance it is, if it is one that we had made: we make them under the Pod's uid. What others make on the same
+    /// node is theirs to look after.
     fn owner_of(&self, instance: &Instance) -> Option<String> {
         let mark = instance.guest.mark.as_ref().filter(|mark| *mark.cluster == *self.cluster)?;
-        let is_pod = instance.pod.is_some() || !self.provider.abilities().runs_machines;
-        is_pod.then(|| mark.owner_uid.to_string())
+        (mark.intent.as_ref() == Some(&mark.owner_uid)).then(|| mark.owner_uid.to_string())
     }
 
     async fn observe(&self, uid: &str) -> Result<Option<InstanceFacts>, SyncError> {
@@ -161,7 +171,10 @@ impl Sync {
             let instance = self.observe(uid).await?;
             let mut memory = self.memories.lock().get(uid).cloned().unwrap_or_default();
             if let (Some(pod), Some(state)) = (&known, instance.as_ref().and_then(|found| found.state.as_ref())) {
-                self.recorder.tell(pod, &state.notices, &mut memory.told, Timestamp::now()).await?;
+                // An Event that cannot be written, in a namespace that is going for example, keeps nothing from going on.
+                if let Err(error) = self.recorder.tell(pod, &state.notices, &mut memory.told, Timestamp::now()).await {
+                    tracing::debug!(pod = title(pod), %error, "an Event could not be written");
+                }
             }
             let decision = agent::decide(Facts {
                 pod: known.as_deref(),
@@ -191,6 +204,9 @@ impl Sync {
                     self.create(uid, pod, hold).await?;
                 }
                 Act::Start { id } => {
+                    if let Some(early) = self.start_is_early(uid) {
+                        return Ok(Outcome::Until(early));
+                    }
                     self.provider.start(uid, &id).await?;
                     return Ok(Outcome::Until(OVERDUE));
                 }
@@ -210,6 +226,23 @@ impl Sync {
             }
         }
         Err(SyncError::Restless)
+    }
+
+    /// How long to wait before whoever looks after a Pod is started again: each time longer, until one has held. Otherwise
+    /// counts this start.
+    fn start_is_early(&self, uid: &str) -> Option<Duration> {
+        let mut memories = self.memories.lock();
+        let memory = memories.entry(uid.to_owned()).or_default();
+        let now = tokio::time::Instant::now();
+        if let Some((last, starts)) = memory.started {
+            let pause = Duration::from_secs(1 << starts.min(8));
+            if now < last + pause {
+                return Some(last + pause - now);
+            }
+        }
+        let held = memory.started.is_some_and(|(last, _)| now.duration_since(last) > HELD);
+        memory.started = Some((now, memory.started.filter(|_| !held).map_or(0, |(_, starts)| starts + 1)));
+        None
     }
 
     /// Has a Pod made. What keeps it from being made is told once, in its status and an Event, and tried again.

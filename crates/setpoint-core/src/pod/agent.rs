@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::fields::NodeFacts;
@@ -16,6 +16,8 @@ use super::status::{self, Hold, PodPhase, Sight, Verdict};
 
 /// How long something may take to end that nobody asks for any more.
 const ABANDONED_SECONDS: i64 = 1;
+/// How long whoever looks after a Pod may be late to end it before that is done over their head.
+const LATE_SECONDS: i64 = 10;
 /// How long a Pod may take to end that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
@@ -148,9 +150,21 @@ fn of_living(pod: &Pod, facts: Facts<'_>) -> Act {
 
 fn stop(instance: &InstanceFacts, grace_seconds: i64, facts: Facts<'_>) -> Act {
     let grace = Duration::from_secs(u64::try_from(grace_seconds).unwrap_or_default().max(1));
-    let is_stopping = instance.state.as_ref().is_some_and(|state| state.stopping_since.is_some());
-    if is_stopping && facts.ordered_grace.is_some_and(|ordered| ordered <= grace) {
-        return Act::Wait { until: None };
+    let stopping_since = instance.state.as_ref().and_then(|state| state.stopping_since);
+    let deleted_at = facts.pod.and_then(|pod| pod.metadata.deletion_timestamp.as_ref()).map(|time| time.0);
+    let end = |since: Timestamp| since.checked_add(grace).ok();
+    // The time of a deletion is the time by which it should be done, whether or not anybody has begun.
+    let due = stopping_since.and_then(end).into_iter().chain(deleted_at).min();
+    let overdue = due.and_then(|due| due.checked_add(SignedDuration::from_secs(LATE_SECONDS)).ok());
+    if overdue.is_some_and(|overdue| facts.now >= overdue) {
+        return Act::DeleteInstance { id: instance.id.clone() };
+    }
+    if stopping_since.is_some() && facts.ordered_grace.is_some_and(|ordered| ordered <= grace) {
+        return Act::Wait { until: overdue };
+    }
+    // Nobody is left to ask for more time, and an order that was not heeded will not be.
+    if facts.pod.is_none() && facts.ordered_grace.is_some() && stopping_since.is_none() {
+        return Act::DeleteInstance { id: instance.id.clone() };
     }
     Act::Stop { id: instance.id.clone(), grace }
 }
@@ -343,14 +357,31 @@ mod tests {
         let seconds = Duration::from_secs;
         let rows = [
             ("not ordered as far as anybody remembers", None, stopping(running()), stop_within(5)),
-            ("ordered already", Some(seconds(5)), stopping(running()), nothing()),
-            ("ordered sooner", Some(seconds(2)), stopping(running()), nothing()),
+            ("ordered already", Some(seconds(5)), stopping(running()), Act::Wait { until: Some(at(12)) }),
+            ("ordered sooner", Some(seconds(2)), stopping(running()), Act::Wait { until: Some(at(12)) }),
             ("ordered later", Some(seconds(30)), stopping(running()), stop_within(5)),
             ("ordered and not heard", Some(seconds(5)), instance(RunState::Running, running()), stop_within(5)),
         ];
         for (name, ordered_grace, instance, expected) in rows {
             let (pod, node) = (pod(deleted(5)), node());
             let facts = Facts { ordered_grace, ..facts(Some(&pod), Some(&instance), &node) };
+            assert_eq!(decide(facts).act, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn whoever_does_not_end_a_pod_in_time_is_not_waited_for() {
+        let clear_away = Act::DeleteInstance { id: "i1".into() };
+        let (pod, node) = (pod(deleted(5)), node());
+        let rows = [
+            ("it was begun and never ended", Some(&pod), stopping(running()), 12, clear_away.clone()),
+            ("it was not even begun", Some(&pod), instance(RunState::Running, running()), 40, clear_away.clone()),
+            ("there is still time", Some(&pod), instance(RunState::Running, running()), 39, stop_within(5)),
+            ("nobody heeds the order and nobody wants it", None, instance(RunState::Running, running()), 0, clear_away),
+        ];
+        for (name, pod, instance, after, expected) in rows {
+            let ordered_grace = Some(Duration::from_secs(5));
+            let facts = Facts { ordered_grace, now: at(after), ..facts(pod, Some(&instance), &node) };
             assert_eq!(decide(facts).act, expected, "{name}");
         }
     }

@@ -136,6 +136,16 @@ pub enum NoticeKind {
     Warning,
 }
 
+/// The reason of a container that never had its turn.
+pub const NEVER_STARTED: &str = "NeverStarted";
+
+impl Exit {
+    /// Whether it is the end of a container that never had its turn.
+    pub fn is_of_what_never_ran(&self) -> bool {
+        self.started_at.is_none() && self.reason == NEVER_STARTED
+    }
+}
+
 impl PodState {
     pub fn container(&self, name: &str) -> Option<&ContainerState> {
         self.containers.iter().find(|container| container.name == name)

@@ -65,13 +65,15 @@ pub(super) fn exit_code(status: &ContainerStatus) -> Option<i32> {
 }
 
 fn from_state(container: &Container, observed: &ContainerState, runtime: &str) -> ContainerStatus {
-    let id = observed.run_id.as_ref().map(|id| full_id(id, runtime));
+    let id = observed.run_id.as_ref().map(|id| format!("{runtime}://{id}"));
     let state = match &observed.phase {
         Phase::Waiting { reason, message } => waiting(reason, message),
         Phase::Running { started_at } => ApiState {
             running: Some(ContainerStateRunning { started_at: Some(Time(whole_seconds(*started_at))) }),
             ..ApiState::default()
         },
+        // A kubelet lets it wait for ever.
+        Phase::Ended(exit) if exit.is_of_what_never_ran() => waiting("PodInitializing", ""),
         Phase::Ended(exit) => terminated(exit, id.clone()),
     };
     let is_running = observed.is_running();
@@ -85,11 +87,6 @@ fn from_state(container: &Container, observed: &ContainerState, runtime: &str) -
         state: Some(state),
         ..plain(container)
     }
-}
-
-/// `process://4711-98765`; an id that says itself what it is one of stays as it is.
-fn full_id(id: &str, runtime: &str) -> String {
-    if id.contains("://") { id.to_owned() } else { format!("{runtime}://{id}") }
 }
 
 /// A container of which nothing is there: not yet, or not any more.

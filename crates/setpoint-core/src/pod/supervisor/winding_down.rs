@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::container::Activity;
 use super::{Action, Supervisor};
+use crate::pod::state::NEVER_STARTED;
 use crate::pod::{Exit, Phase, Role};
 
 impl Supervisor {
@@ -58,7 +59,7 @@ impl Supervisor {
         let never = || Exit {
             code: 137,
             signal: None,
-            reason: "NeverStarted".to_owned(),
+            reason: NEVER_STARTED.to_owned(),
             message: "the Pod ended before the container's turn had come".to_owned(),
             started_at: None,
             finished_at: now,
