@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -30,7 +30,7 @@ const PODS: i64 = 1000;
 #[derive(Debug, Clone)]
 pub struct Registration {
     pub facts: NodeFacts,
-    pub system: NodeSystemInfo, Taint,
+    pub system: NodeSystemInfo,
     /// What the provider calls the place.
     pub provider_id: String,
 }
@@ -104,7 +104,8 @@ impl Registration {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         let (lifted, kept): (Vec<&Taint>, Vec<&Taint>) = taints.partition(|taint| taint.key == NOT_READY);
         if !lifted.is_empty() {
-            let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept}});
+            let patch =
+                json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept}});
             nodes.patch(&self.facts.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
         Ok(())
