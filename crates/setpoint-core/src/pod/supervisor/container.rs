@@ -78,7 +78,7 @@ impl Run {
         }
     }
 
-    pub(super) fn is_ending(&self) -> bool {
+    fn is_ending(&self) -> bool {
         self.end.is_some()
     }
 
@@ -89,6 +89,9 @@ impl Run {
     /// The probe of a kind, if it is to be asked now. A passed startup probe is dropped, which lets the others begin.
     fn probing(&mut self, kind: ProbeKind) -> Option<&mut Probing> {
         let (is_started, is_ending) = (self.is_started(), self.is_ending());
+        if self.end.is_some_and(|end| end.stage == Stage::Killed) {
+            return None;
+        }
         match kind {
             ProbeKind::Startup if !is_ending => self.startup.as_mut(),
             ProbeKind::Readiness if is_started => self.readiness.as_mut(),

@@ -175,8 +175,8 @@ impl Supervisor {
         self.take_in(now, input, &mut actions);
         self.wind_down(now, &mut actions);
         self.start(&mut actions, now);
-        self.probe(&mut actions, now);
         self.kill(&mut actions, now);
+        self.probe(&mut actions, now);
         actions
     }
 
@@ -200,16 +200,18 @@ impl Supervisor {
         }
     }
 
-    /// Starts what may start: init containers one after the other, then the others.
+    /// Starts what may start: init containers one after the other, then the others. What has begun before waits for nobody
+    /// when it is started again.
     fn start(&mut self, actions: &mut Vec<Action>, now: Timestamp) {
         if self.is_over() {
             return;
         }
         let is_initialized = self.is_initialized();
+        let mut may_begin = true;
         for index in 0..self.containers.len() {
             let role = self.plan.containers[index].role;
             match self.containers[index].activity {
-                Activity::Pending => self.spawn(index, 0, actions),
+                Activity::Pending if may_begin => self.spawn(index, 0, actions),
                 Activity::BackOff { until } if until <= now => {
                     let restarts = self.state.containers[index].restarts.saturating_add(1);
                     self.spawn(index, restarts, actions);
@@ -221,9 +223,7 @@ impl Supervisor {
                 Role::Sidecar => self.state.containers[index].is_started,
                 Role::Main => true,
             };
-            if !is_done && !is_initialized {
-                return;
-            }
+            may_begin &= is_done || is_initialized;
         }
     }
 

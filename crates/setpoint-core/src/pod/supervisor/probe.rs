@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn as_many_answers_in_a_row_as_the_threshold_decide() {
-        let rows: [(&str, u32, u32, &str, &[Option<bool>]); 5] = [
+        type Row = (&'static str, u32, u32, &'static str, &'static [Option<bool>]);
+        let rows: [Row; 5] = [
             ("one success is enough", 1, 3, "+", &[Some(true)]),
             ("failures count only in a row", 1, 3, "--+--", &[None, None, Some(true), None, None]),
             ("the third failure in a row decides", 1, 3, "---", &[None, None, Some(false)]),

@@ -29,7 +29,8 @@ impl Pod {
 
     fn step(&mut self, input: Input) {
         let actions = self.supervisor.step(self.now, input);
-        self.actions.extend(actions.iter().map(|action| self.show(action)));
+        let shown: Vec<String> = actions.iter().map(|action| self.show(action)).collect();
+        self.actions.extend(shown);
     }
 
     fn wait(&mut self, seconds: u64) {

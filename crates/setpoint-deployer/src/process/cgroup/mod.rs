@@ -124,13 +124,15 @@ impl Cgroup {
 
     /// Removes it, once all its processes have ended.
     pub fn remove(&self) -> io::Result<()> {
+        // One that cannot be removed yet must not keep the others.
+        let mut outcome = Ok(());
         for folder in self.distinct() {
             match fs::remove_dir(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => outcome = Err(error),
                 _ => {}
             }
         }
-        Ok(())
+        outcome
     }
 
     fn folder(&self, controller: Controller) -> Option<&Path> {

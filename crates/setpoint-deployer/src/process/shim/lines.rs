@@ -66,8 +66,9 @@ mod tests {
 
     #[test]
     fn lines_are_cut_where_they_end_or_are_too_long() {
+        type Row<'a> = (&'a str, Vec<&'a [u8]>, Vec<(&'a [u8], bool)>);
         let long = vec![b'x'; LONGEST];
-        let rows: [(&str, Vec<&[u8]>, Vec<(&[u8], bool)>); 6] = [
+        let rows: [Row<'_>; 6] = [
             ("nothing", vec![], vec![]),
             ("two lines", vec![b"a\nb\n"], vec![(b"a", true), (b"b", true)]),
             ("an empty line", vec![b"\n"], vec![(b"", true)]),
