@@ -1,14 +1,16 @@
 //! Containers under a real shim.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use setpoint_core::pod::{Phase, PortState};
+use setpoint_deployer::process::launch::Settings;
 use setpoint_deployer::process::order::LogLimits;
 use setpoint_deployer::process::process_table;
 
-use crate::instance::{Instance, end, script, wait_for};
+use crate::instance::{Instance, end, executable, script, wait_for};
 
 #[test]
 fn a_container_runs_with_its_variables_and_nothing_else() {
@@ -70,6 +72,46 @@ fn what_cannot_start_says_why() {
         let Phase::Ended(exit) = &state.containers[0].phase else { unreachable!() };
         assert!(exit.message.contains(word), "{what}: {}", exit.message);
     }
+}
+
+#[test]
+fn a_container_runs_as_the_user_that_it_names() {
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can become somebody else");
+        return;
+    }
+    let named = |user: i64, group: Option<i64>| {
+        let mut spec = script("Never", "id -u; id -g; touch $SETPOINT_ROOT/own && ls");
+        spec["securityContext"] = json!({"runAsUser": user, "runAsGroup": group});
+        spec
+    };
+    let rows = [
+        ("its group has the same number", named(65534, None), "65534\n65534\nown\n"),
+        ("its group is named", named(65534, Some(7)), "65534\n7\nown\n"),
+        ("our own user", named(0, None), "0\n0\nown\n"),
+    ];
+    for (what, spec, said) in rows {
+        let mut instance = Instance::start(spec);
+        let state = instance.ended();
+        assert_eq!((instance.log("a", 0).as_str(), end(&state.containers[0]).1), (said, 0), "{what}: {state:?}");
+    }
+}
+
+#[test]
+fn a_user_who_cannot_reach_the_folder_is_told_where_the_way_ends() {
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can become somebody else");
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    fs::set_permissions(data.path(), Permissions::from_mode(0o700)).unwrap();
+    let root = data.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let settings = Settings { user: Some(65534), group: Some(65534), root, ..Settings::default() };
+    let output = settings.command(&executable(), &["true".to_owned()]).unwrap().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{said}");
+    assert!(said.contains(&format!("`chmod o+x {}`", data.path().display())), "{said}");
 }
 
 #[test]
