@@ -1,7 +1,10 @@
 //! Containers under a real shim.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -255,6 +258,63 @@ fn containers_die_with_their_shim_and_a_new_one_goes_on() {
     let state = instance.wait("a new run", "a", |state| state.restarts == 1 && state.is_running());
     let exit = state.last_exit.unwrap();
     assert_eq!((exit.reason.as_str(), exit.code), ("ContainerStatusUnknown", 137));
+    instance.stop(Duration::ZERO);
+    instance.ended();
+}
+
+#[test]
+fn an_instance_whose_state_was_damaged_goes_on_and_can_be_stopped() {
+    for damaged in ["", "{\"state\":"] {
+        let mut spec = script("Always", "while :; do sleep 1; done");
+        spec["initContainers"] = json!([{"name": "init", "command": ["true"]}]);
+        let mut instance = Instance::start(spec);
+        instance.wait_running("a");
+        instance.crash();
+        fs::write(instance.path().join("state.json"), damaged).unwrap();
+        instance.start_shim();
+        wait_for("a state", || {
+            let text = fs::read(instance.path().join("state.json")).ok()?;
+            serde_json::from_slice::<serde_json::Value>(&text).ok()
+        });
+        let state = instance.wait("a new run", "a", |state| state.restarts == 1 && state.is_running());
+        assert_eq!(state.last_exit.unwrap().reason, "ContainerStatusUnknown", "after {damaged:?}");
+        instance.stop(Duration::ZERO);
+        let state = instance.ended();
+        assert_eq!(end(state.container("init").unwrap()), ("Completed".to_owned(), 0), "it is not run again");
+        assert!(state.notices.iter().any(|notice| notice.reason == "StateLost"), "{:?}", state.notices);
+    }
+}
+
+#[test]
+fn who_leaves_makes_room_for_the_next_to_attach() {
+    let mut instance = Instance::start(script("Always", "while :; do sleep 1; done"));
+    instance.wait_running("a");
+    let attach = |stdin: bool| {
+        let mut stream = UnixStream::connect(instance.path().join("attach")).unwrap();
+        stream.write_all(format!("{{\"container\":\"a\",\"stdin\":{stdin}}}\n").as_bytes()).unwrap();
+        stream
+    };
+    for round in 0..40 {
+        let stream = attach(round % 2 == 0);
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    wait_for("a place", || {
+        let mut stream = attach(false);
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        // Who is sent away reads an end; who stays hears nothing of a silent container.
+        stream.read(&mut [0]).is_err().then_some(())
+    });
+    instance.stop(Duration::ZERO);
+    instance.ended();
+}
+
+#[test]
+fn a_hook_may_say_more_than_a_pipe_holds() {
+    let mut spec = script("Always", "while :; do sleep 1; done");
+    let hook = json!({"exec": {"command": ["sh", "-c", "head -c 300000 /dev/zero"]}});
+    spec["containers"][0]["lifecycle"] = json!({"postStart": hook});
+    let mut instance = Instance::start(spec);
+    instance.wait("its hook to end", "a", |state| state.is_started);
     instance.stop(Duration::ZERO);
     instance.ended();
 }

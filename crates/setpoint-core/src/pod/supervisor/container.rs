@@ -66,9 +66,7 @@ impl Container {
     pub(super) fn next_deadline(&self, stop_at: Option<Timestamp>) -> Option<Timestamp> {
         match &self.activity {
             Activity::BackOff { until } => Some(*until),
-            Activity::Running(run) => {
-                run.next_deadline().into_iter().chain(stop_at.filter(|_| !run.is_killed())).min()
-            }
+            Activity::Running(run) => run.next_deadline().into_iter().chain(stop_at.filter(|_| !run.is_killed())).min(),
             Activity::Starting { is_killed: false } => stop_at,
             Activity::Pending | Activity::Starting { is_killed: true } | Activity::Ended => None,
         }
