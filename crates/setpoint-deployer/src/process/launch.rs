@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -22,6 +23,9 @@ use super::order::{InstanceOrder, container_root};
 
 /// The hidden subcommand that [`run`] stands behind.
 pub const SUBCOMMAND: &str = "shim-exec";
+
+/// What lets others pass through a folder without seeing what is in it.
+const PASSAGE: u32 = 0o011;
 
 /// What the launcher has to do before it becomes the command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +42,13 @@ pub struct Settings {
     /// The most memory that it may address, where a control group does not limit what it uses.
     pub max_address_bytes: Option<u64>,
     pub user: Option<u32>,
+    /// If none is named for another user, it is the one of the user's own number: never ours.
     pub group: Option<u32>,
     pub groups: Option<Vec<u32>>,
     pub has_no_new_privileges: bool,
+    /// The container's own folder.
+    pub root: PathBuf,
+    /// Where to work, as seen from there.
     pub directory: PathBuf,
 }
 
@@ -54,14 +62,14 @@ impl Settings {
         let id = |id: i64| u32::try_from(id).ok();
         let groups: Vec<u32> = supplemental_groups.into_iter().flatten().chain(fs_group).filter_map(id).collect();
         let user = run_as_user.or(user).and_then(id);
-        let root = container_root(folder, &container.name);
         Settings {
             user,
-            group: run_as_group.or(group).and_then(id),
+            group: run_as_group.or(group).and_then(id).or(user.filter(|user| !is_own(*user))),
             // Who becomes somebody else must not keep our groups.
             groups: (user.is_some() || !groups.is_empty()).then_some(groups),
             has_no_new_privileges: allow_privilege_escalation == Some(false),
-            directory: root.join(container.working_dir.as_deref().unwrap_or_default()),
+            root: container_root(folder, &container.name),
+            directory: container.working_dir.clone().unwrap_or_default().into(),
             ..Settings::default()
         }
     }
@@ -140,7 +148,10 @@ fn prepare(settings: &Settings) -> Result<(), Failure> {
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         rustix::process::setrlimit(Resource::As, limit).map_err(failed("cannot limit the memory"))?;
     }
+    // While we still are who made the folder. What the container names beyond it is for its user to reach.
+    work_in(&settings.root)?;
     become_user(settings).map_err(failed("cannot become the user"))?;
+    check_passage(settings)?;
     if settings.has_no_new_privileges {
         set_no_new_privs(true).map_err(failed("cannot give up new privileges"))?;
     }
@@ -153,8 +164,29 @@ fn prepare(settings: &Settings) -> Result<(), Failure> {
             return Err(Failure { what: "cannot follow its shim".to_owned(), error: io::Error::other("it has ended") });
         }
     }
-    let what = || format!("cannot work in {}", settings.directory.display());
-    std::env::set_current_dir(&settings.directory).map_err(|error| Failure { what: what(), error })
+    if settings.directory.as_os_str().is_empty() { Ok(()) } else { work_in(&settings.directory) }
+}
+
+fn work_in(directory: &Path) -> Result<(), Failure> {
+    let what = || format!("cannot work in {}", directory.display());
+    std::env::set_current_dir(directory).map_err(|error| Failure { what: what(), error })
+}
+
+/// Another user has to find the way to what the container's variables and links name. Up to the state folder the shim has
+/// seen to that; what lies above is not ours to open.
+fn check_passage(settings: &Settings) -> Result<(), Failure> {
+    let Some(user) = settings.user else { return Ok(()) };
+    let folders: Vec<&Path> = settings.root.ancestors().collect();
+    for folder in folders.into_iter().rev() {
+        if let Err(error) = fs::metadata(folder.join(".")) {
+            let folder = folder.display();
+            let what = format!(
+                "user {user} cannot pass through {folder}: allow it with `chmod o+x {folder}`, or keep the data elsewhere"
+            );
+            return Err(Failure { what, error });
+        }
+    }
+    Ok(())
 }
 
 fn become_user(settings: &Settings) -> Result<(), rustix::io::Errno> {
@@ -173,6 +205,20 @@ fn become_user(settings: &Settings) -> Result<(), rustix::io::Errno> {
         set_thread_res_uid(user, user, user)?;
     }
     Ok(())
+}
+
+/// Opens the way to a container's folder for the user that it runs as, if that is another: its parents up to the state
+/// folder can be passed, though not read, and the folder itself is the user's own.
+pub(super) fn open_way(settings: &Settings, instance: &Path) -> io::Result<()> {
+    let Some(user) = settings.user.filter(|user| !is_own(*user)) else { return Ok(()) };
+    let ways = settings.root.ancestors().skip(1).take_while(|folder| folder.starts_with(instance));
+    for folder in ways.chain(instance.parent()) {
+        let mode = fs::metadata(folder)?.permissions().mode();
+        if mode & PASSAGE != PASSAGE {
+            fs::set_permissions(folder, Permissions::from_mode(mode | PASSAGE))?;
+        }
+    }
+    chown(&settings.root, Some(user), settings.group)
 }
 
 fn is_own(user: u32) -> bool {

@@ -1,14 +1,19 @@
 //! Containers under a real shim.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use setpoint_core::pod::{Phase, PortState};
+use setpoint_deployer::process::launch::Settings;
 use setpoint_deployer::process::order::LogLimits;
 use setpoint_deployer::process::process_table;
 
-use crate::instance::{Instance, end, script, wait_for};
+use crate::instance::{Instance, end, executable, script, wait_for};
 
 #[test]
 fn a_container_runs_with_its_variables_and_nothing_else() {
@@ -70,6 +75,46 @@ fn what_cannot_start_says_why() {
         let Phase::Ended(exit) = &state.containers[0].phase else { unreachable!() };
         assert!(exit.message.contains(word), "{what}: {}", exit.message);
     }
+}
+
+#[test]
+fn a_container_runs_as_the_user_that_it_names() {
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can become somebody else");
+        return;
+    }
+    let named = |user: i64, group: Option<i64>| {
+        let mut spec = script("Never", "id -u; id -g; touch $SETPOINT_ROOT/own && ls");
+        spec["securityContext"] = json!({"runAsUser": user, "runAsGroup": group});
+        spec
+    };
+    let rows = [
+        ("its group has the same number", named(65534, None), "65534\n65534\nown\n"),
+        ("its group is named", named(65534, Some(7)), "65534\n7\nown\n"),
+        ("our own user", named(0, None), "0\n0\nown\n"),
+    ];
+    for (what, spec, said) in rows {
+        let mut instance = Instance::start(spec);
+        let state = instance.ended();
+        assert_eq!((instance.log("a", 0).as_str(), end(&state.containers[0]).1), (said, 0), "{what}: {state:?}");
+    }
+}
+
+#[test]
+fn a_user_who_cannot_reach_the_folder_is_told_where_the_way_ends() {
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can become somebody else");
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    fs::set_permissions(data.path(), Permissions::from_mode(0o700)).unwrap();
+    let root = data.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let settings = Settings { user: Some(65534), group: Some(65534), root, ..Settings::default() };
+    let output = settings.command(&executable(), &["true".to_owned()]).unwrap().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{said}");
+    assert!(said.contains(&format!("`chmod o+x {}`", data.path().display())), "{said}");
 }
 
 #[test]
@@ -213,6 +258,63 @@ fn containers_die_with_their_shim_and_a_new_one_goes_on() {
     let state = instance.wait("a new run", "a", |state| state.restarts == 1 && state.is_running());
     let exit = state.last_exit.unwrap();
     assert_eq!((exit.reason.as_str(), exit.code), ("ContainerStatusUnknown", 137));
+    instance.stop(Duration::ZERO);
+    instance.ended();
+}
+
+#[test]
+fn an_instance_whose_state_was_damaged_goes_on_and_can_be_stopped() {
+    for damaged in ["", "{\"state\":"] {
+        let mut spec = script("Always", "while :; do sleep 1; done");
+        spec["initContainers"] = json!([{"name": "init", "command": ["true"]}]);
+        let mut instance = Instance::start(spec);
+        instance.wait_running("a");
+        instance.crash();
+        fs::write(instance.path().join("state.json"), damaged).unwrap();
+        instance.start_shim();
+        wait_for("a state", || {
+            let text = fs::read(instance.path().join("state.json")).ok()?;
+            serde_json::from_slice::<serde_json::Value>(&text).ok()
+        });
+        let state = instance.wait("a new run", "a", |state| state.restarts == 1 && state.is_running());
+        assert_eq!(state.last_exit.unwrap().reason, "ContainerStatusUnknown", "after {damaged:?}");
+        instance.stop(Duration::ZERO);
+        let state = instance.ended();
+        assert_eq!(end(state.container("init").unwrap()), ("Completed".to_owned(), 0), "it is not run again");
+        assert!(state.notices.iter().any(|notice| notice.reason == "StateLost"), "{:?}", state.notices);
+    }
+}
+
+#[test]
+fn who_leaves_makes_room_for_the_next_to_attach() {
+    let mut instance = Instance::start(script("Always", "while :; do sleep 1; done"));
+    instance.wait_running("a");
+    let attach = |stdin: bool| {
+        let mut stream = UnixStream::connect(instance.path().join("attach")).unwrap();
+        stream.write_all(format!("{{\"container\":\"a\",\"stdin\":{stdin}}}\n").as_bytes()).unwrap();
+        stream
+    };
+    for round in 0..40 {
+        let stream = attach(round % 2 == 0);
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    wait_for("a place", || {
+        let mut stream = attach(false);
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        // Who is sent away reads an end; who stays hears nothing of a silent container.
+        stream.read(&mut [0]).is_err().then_some(())
+    });
+    instance.stop(Duration::ZERO);
+    instance.ended();
+}
+
+#[test]
+fn a_hook_may_say_more_than_a_pipe_holds() {
+    let mut spec = script("Always", "while :; do sleep 1; done");
+    let hook = json!({"exec": {"command": ["sh", "-c", "head -c 300000 /dev/zero"]}});
+    spec["containers"][0]["lifecycle"] = json!({"postStart": hook});
+    let mut instance = Instance::start(spec);
+    instance.wait("its hook to end", "a", |state| state.is_started);
     instance.stop(Duration::ZERO);
     instance.ended();
 }

@@ -9,6 +9,9 @@ use super::probe::Probing;
 use super::{Action, ContainerPlan, Ending, Hook, ProbeKind, ProbeOutcome, RunKey, Supervisor};
 use crate::pod::{Exit, NoticeKind, Phase, Role};
 
+/// How long a probe's complaint stands before the same one is told again.
+const SAME_COMPLAINT: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Container {
     pub(super) activity: Activity,
@@ -20,8 +23,10 @@ pub(super) enum Activity {
     /// Its turn has not come.
     #[default]
     Pending,
-    /// It is being started: an answer is awaited.
-    Starting,
+    /// It is being started: an answer is awaited, even if it was killed meanwhile.
+    Starting {
+        is_killed: bool,
+    },
     Running(Run),
     /// It is to be started again, but not before.
     BackOff {
@@ -57,11 +62,13 @@ enum Stage {
 }
 
 impl Container {
-    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+    /// When it needs attention next, if everything is to have ended at `stop_at`.
+    pub(super) fn next_deadline(&self, stop_at: Option<Timestamp>) -> Option<Timestamp> {
         match &self.activity {
             Activity::BackOff { until } => Some(*until),
-            Activity::Running(run) => run.next_deadline(),
-            Activity::Pending | Activity::Starting | Activity::Ended => None,
+            Activity::Running(run) => run.next_deadline().into_iter().chain(stop_at.filter(|_| !run.is_killed())).min(),
+            Activity::Starting { is_killed: false } => stop_at,
+            Activity::Pending | Activity::Starting { is_killed: true } | Activity::Ended => None,
         }
     }
 }
@@ -80,6 +87,10 @@ impl Run {
 
     fn is_ending(&self) -> bool {
         self.end.is_some()
+    }
+
+    fn is_killed(&self) -> bool {
+        self.end.is_some_and(|end| end.stage == Stage::Killed)
     }
 
     fn is_started(&self) -> bool {
@@ -110,12 +121,14 @@ impl Run {
 
 impl Supervisor {
     pub(super) fn spawned(&mut self, key: RunKey, id: String, now: Timestamp, actions: &mut Vec<Action>) {
-        if !self.is_present(key) || !matches!(self.containers[key.container].activity, Activity::Starting) {
+        if !self.is_present(key) {
             return;
         }
+        let Activity::Starting { is_killed } = self.containers[key.container].activity else { return };
         let is_over = self.is_over();
         let plan = &self.plan.containers[key.container];
-        let run = Run::new(plan, now);
+        let mut run = Run::new(plan, now);
+        run.end = is_killed.then_some(End { deadline: now, stage: Stage::Killed });
         let state = &mut self.state.containers[key.container];
         state.phase = Phase::Running { started_at: now };
         state.run_id = Some(id);
@@ -130,7 +143,7 @@ impl Supervisor {
     }
 
     pub(super) fn spawn_failed(&mut self, key: RunKey, message: String, now: Timestamp) {
-        if !self.is_present(key) || !matches!(self.containers[key.container].activity, Activity::Starting) {
+        if !self.is_present(key) || !matches!(self.containers[key.container].activity, Activity::Starting { .. }) {
             return;
         }
         self.note(now, NoticeKind::Warning, "Failed", key.container, format!("Error: {message}"));
@@ -248,7 +261,7 @@ impl Supervisor {
                 Some(format!("{kind} probe errored and resulted in unknown state: {message}"))
             }
         };
-        if let Some(message) = complaint {
+        if let Some(message) = complaint.filter(|message| !self.has_just_complained(key.container, message, now)) {
             self.note(now, NoticeKind::Warning, "Unhealthy", key.container, message);
         }
         self.refresh(key.container);
@@ -269,6 +282,16 @@ impl Supervisor {
             }
             _ => {}
         }
+    }
+
+    /// Whether the same was said of a probe not long ago: a failing one would write and tell of it at every turn.
+    fn has_just_complained(&self, index: usize, message: &str, now: Timestamp) -> bool {
+        let name = Some(self.plan.containers[index].name.as_str());
+        let notices = self.state.notices.iter().rev();
+        let mut recent = notices.take_while(|notice| notice.at + SAME_COMPLAINT > now);
+        recent.any(|notice| {
+            notice.reason == "Unhealthy" && notice.container.as_deref() == name && notice.message == message
+        })
     }
 
     /// Says whether a running container has started, and that it is ready if nobody has to be asked about that.
@@ -307,12 +330,22 @@ impl Supervisor {
         self.note(now, NoticeKind::Normal, "Killing", index, message);
     }
 
-    /// Kills what has not ended in time.
+    /// Kills what has not ended in time, or not even begun by then.
     pub(super) fn kill(&mut self, actions: &mut Vec<Action>, now: Timestamp) {
         for (index, container) in self.containers.iter_mut().enumerate() {
-            let Activity::Running(Run { end: Some(end), .. }) = &mut container.activity else { continue };
-            if end.deadline <= now && end.stage != Stage::Killed {
-                end.stage = Stage::Killed;
+            let is_late = match &mut container.activity {
+                Activity::Running(Run { end: Some(end), .. }) if end.stage != Stage::Killed => {
+                    let is_late = end.deadline <= now;
+                    end.stage = if is_late { Stage::Killed } else { end.stage };
+                    is_late
+                }
+                Activity::Starting { is_killed } if !*is_killed => {
+                    *is_killed = self.stop_at.is_some_and(|deadline| deadline <= now);
+                    *is_killed
+                }
+                _ => false,
+            };
+            if is_late {
                 let run = self.state.containers[index].restarts;
                 actions.push(Action::Kill(RunKey { container: index, run }));
             }

@@ -129,7 +129,7 @@ impl Supervisor {
                 (Phase::Ended(_), _) => Activity::Ended,
                 (Phase::Running { started_at }, _) => {
                     lost.push((index, *started_at));
-                    Activity::Starting
+                    Activity::Starting { is_killed: false }
                 }
                 (Phase::Waiting { .. }, Some(exit)) => {
                     let wait = BackOff::after(container.restarts).wait(None, now);
@@ -182,7 +182,7 @@ impl Supervisor {
 
     /// When to come back at the latest, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.containers.iter().filter_map(Container::next_deadline).min()
+        self.containers.iter().filter_map(|container| container.next_deadline(self.stop_at)).min()
     }
 
     fn take_in(&mut self, now: Timestamp, input: Input, actions: &mut Vec<Action>) {
@@ -228,7 +228,7 @@ impl Supervisor {
     }
 
     fn spawn(&mut self, index: usize, run: u32, actions: &mut Vec<Action>) {
-        self.containers[index].activity = Activity::Starting;
+        self.containers[index].activity = Activity::Starting { is_killed: false };
         let state = &mut self.state.containers[index];
         state.restarts = run;
         state.phase = Phase::Waiting { reason: "ContainerCreating".to_owned(), message: String::new() };

@@ -83,6 +83,11 @@ fn take<T>(from: &mut Vec<T>, which: usize) -> Option<T> {
 }
 
 impl World {
+    /// Whether nothing goes on that was not killed.
+    fn is_killed(&self) -> bool {
+        self.starting.iter().chain(&self.running).all(|run| self.killed.contains(run))
+    }
+
     fn input(&mut self, happening: &Happening, now: Timestamp) -> Option<Input> {
         Some(match happening {
             Happening::Wait(_) | Happening::Crash => Input::Tick,
@@ -125,7 +130,7 @@ impl World {
             }
             Action::Terminate(run) => prop_assert!(self.running.contains(&run)),
             Action::Kill(run) => {
-                prop_assert!(self.running.contains(&run));
+                prop_assert!(self.starting.contains(&run) || self.running.contains(&run));
                 prop_assert!(self.killed.insert(run), "killed twice: {:?}", run);
             }
         }
@@ -172,8 +177,10 @@ proptest! {
                 prop_assert!(!new.is_ready || new.is_running() || new.role == Role::Init);
             }
             if stop_at.is_some_and(|deadline| deadline <= now) {
-                let is_killed = world.running.iter().all(|run| world.killed.contains(run));
-                prop_assert!(is_killed, "runs on after the deadline: {:?}", world);
+                prop_assert!(world.is_killed(), "goes on after the deadline: {:?}", world);
+            } else if let Some(stop_at) = stop_at.filter(|_| !world.is_killed()) {
+                let wake = supervisor.next_deadline();
+                prop_assert!(wake.is_some_and(|wake| wake <= stop_at), "it would sleep through the deadline: {:?}", wake);
             }
             if let Some(deadline) = supervisor.next_deadline() {
                 prop_assert!(deadline > now, "it would come back for ever: {:?} at {:?}", deadline, now);
@@ -181,9 +188,8 @@ proptest! {
             before = after.clone();
         }
         while let Some(run) = world.starting.pop() {
-            for action in supervisor.step(now, Input::Spawned { run, id: String::new() }) {
-                prop_assert_eq!(action, Action::Kill(run));
-            }
+            let actions = supervisor.step(now, Input::Spawned { run, id: String::new() });
+            prop_assert!(actions.is_empty(), "it was killed already: {:?}", actions);
             world.running.push(run);
         }
         for run in world.running {

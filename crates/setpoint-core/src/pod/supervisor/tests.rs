@@ -239,6 +239,21 @@ fn without_grace_nobody_is_asked() {
 }
 
 #[test]
+fn what_is_still_starting_is_killed_at_the_deadline() {
+    let mut pod = Pod::new(json!({"containers": [{"name": "a"}]}));
+    pod.done();
+    pod.stop(30);
+    assert_eq!(pod.supervisor.next_deadline(), Some(pod.now + Duration::from_secs(30)));
+    assert_eq!(pod.done(), "");
+    pod.wait(30);
+    assert_eq!((pod.done().as_str(), pod.supervisor.next_deadline()), ("kill a", None));
+    pod.spawned("a");
+    assert_eq!(pod.done(), "", "it was killed already");
+    pod.exited("a", 137);
+    assert_eq!(pod.phase("a"), "Error 137");
+}
+
+#[test]
 fn what_is_stopped_while_it_waits_never_runs() {
     let mut pod = Pod::new(json!({"initContainers": [{"name": "init"}], "containers": [{"name": "main"}]}));
     pod.done();
@@ -263,7 +278,7 @@ fn a_failing_liveness_probe_restarts_the_container() {
     assert_eq!(pod.done(), "terminate a");
     let told =
         ["Unhealthy: Liveness probe failed: refused", "Killing: Container a failed liveness probe, will be restarted"];
-    assert_eq!(pod.notices()[2..], told);
+    assert_eq!(pod.notices()[1..], told);
     pod.wait(5);
     assert_eq!(pod.done(), "kill a", "the probe's own grace");
     pod.exited("a", 137);
@@ -303,6 +318,21 @@ fn readiness_comes_and_goes() {
     }
     pod.exited("b", 1);
     assert!(!pod.state("b").is_ready);
+}
+
+#[test]
+fn the_same_complaint_of_a_probe_is_told_once_a_minute() {
+    let probe = json!({"tcpSocket": {"port": 1}, "periodSeconds": 20});
+    let mut pod = Pod::new(json!({"containers": [{"name": "a", "readinessProbe": probe}]}));
+    pod.spawned("a");
+    let mut told = |message: &str| {
+        let before = pod.notices().len();
+        pod.wait(20);
+        pod.probed("a", ProbeKind::Readiness, ProbeOutcome::Failure(message.to_owned()));
+        pod.notices().len() - before
+    };
+    let complaints = ["refused", "refused", "no answer", "refused", "refused"];
+    assert_eq!(complaints.map(&mut told), [1, 0, 1, 1, 0]);
 }
 
 #[test]

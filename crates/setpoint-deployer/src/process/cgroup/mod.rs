@@ -22,6 +22,12 @@ use self::mounts::Trees;
 /// No container may have more processes and threads than this: what forks without end must not take the machine along.
 const MAX_PROCESSES: u64 = 16_384;
 
+/// The time in which a container may use its share of the processors.
+const PERIOD_MICROSECONDS: u64 = 100_000;
+
+/// The smallest share that the kernel knows.
+const LEAST_QUOTA_MICROSECONDS: u64 = 1_000;
+
 /// The control group of one run of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -146,6 +152,12 @@ impl Cgroup {
 }
 
 impl Limits {
+    /// How much of each period it may use the processors, if that is limited.
+    fn quota_microseconds(self) -> Option<u64> {
+        let quota = self.cpu_millis?.saturating_mul(PERIOD_MICROSECONDS) / 1000;
+        Some(quota.max(LEAST_QUOTA_MICROSECONDS))
+    }
+
     /// None of them is in force, for this reason.
     fn all(self, reason: &str) -> Vec<Unlimited> {
         let memory = self.memory_bytes.map(|_| "memory");

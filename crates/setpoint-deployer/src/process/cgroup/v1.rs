@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use setpoint_core::pod::Usage;
 
 use super::mounts::Trees;
-use super::{Cgroup, Controller, Limits, MAX_PROCESSES, Made, Version, field, limit, number};
+use super::{Cgroup, Controller, Limits, MAX_PROCESSES, Made, PERIOD_MICROSECONDS, Version, field, limit, number};
 
 const CONTROLLERS: [(Controller, &str); 4] = [
     (Controller::Memory, "memory"),
@@ -16,12 +16,6 @@ const CONTROLLERS: [(Controller, &str); 4] = [
     (Controller::CpuAccounting, "cpuacct"),
     (Controller::Processes, "pids"),
 ];
-
-/// The time in which a container may use its share of the processors.
-const PERIOD_MICROSECONDS: u64 = 100_000;
-
-/// The smallest share that the kernel knows.
-const LEAST_QUOTA_MICROSECONDS: u64 = 1_000;
 
 pub(super) fn make(trees: &Trees, name: &str, limits: Limits) -> Option<Made> {
     let mut folders = BTreeMap::new();
@@ -43,8 +37,7 @@ pub(super) fn make(trees: &Trees, name: &str, limits: Limits) -> Option<Made> {
         // Where swap is counted, it is not to be a way out.
         limit("swap", file(Controller::Memory, "memory.memsw.limit_in_bytes"), &bytes, &mut Vec::new());
     }
-    if let Some(millis) = limits.cpu_millis {
-        let quota = (millis.saturating_mul(PERIOD_MICROSECONDS) / 1000).max(LEAST_QUOTA_MICROSECONDS);
+    if let Some(quota) = limits.quota_microseconds() {
         limit("cpu", file(Controller::Cpu, "cpu.cfs_period_us"), &PERIOD_MICROSECONDS.to_string(), &mut Vec::new());
         limit("cpu", file(Controller::Cpu, "cpu.cfs_quota_us"), &quota.to_string(), &mut unlimited);
     }

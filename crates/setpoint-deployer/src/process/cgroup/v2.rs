@@ -7,10 +7,7 @@ use std::path::Path;
 use setpoint_core::pod::Usage;
 
 use super::mounts::Trees;
-use super::{Cgroup, Controller, Limits, MAX_PROCESSES, Made, Version, field, limit, number};
-
-const PERIOD_MICROSECONDS: u64 = 100_000;
-const LEAST_QUOTA_MICROSECONDS: u64 = 1_000;
+use super::{Cgroup, Controller, Limits, MAX_PROCESSES, Made, PERIOD_MICROSECONDS, Version, field, limit, number};
 
 /// Nothing if our own folder cannot hand down the memory controller: then the other version may.
 pub(super) fn make(trees: &Trees, name: &str, limits: Limits) -> Option<Made> {
@@ -28,8 +25,7 @@ pub(super) fn make(trees: &Trees, name: &str, limits: Limits) -> Option<Made> {
         limit("memory", Some(folder.join("memory.max")), &bytes.to_string(), &mut unlimited);
         limit("swap", Some(folder.join("memory.swap.max")), "0", &mut Vec::new());
     }
-    if let Some(millis) = limits.cpu_millis {
-        let quota = (millis.saturating_mul(PERIOD_MICROSECONDS) / 1000).max(LEAST_QUOTA_MICROSECONDS);
+    if let Some(quota) = limits.quota_microseconds() {
         limit("cpu", Some(folder.join("cpu.max")), &format!("{quota} {PERIOD_MICROSECONDS}"), &mut unlimited);
     }
     limit("pids", Some(folder.join("pids.max")), &MAX_PROCESSES.to_string(), &mut Vec::new());

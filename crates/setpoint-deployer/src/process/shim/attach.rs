@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::Winsize;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
+use super::capture::waitable;
 use super::log_file::Stream;
 use crate::process::record;
 
@@ -143,6 +144,7 @@ pub(super) async fn farewell(joints: &Joints) {
 }
 
 async fn attend(stream: UnixStream, joints: Joints) {
+    let Ok(other) = stream.as_fd().try_clone_to_owned() else { return };
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::with_capacity(INPUT_BYTES, input);
     let Some(hello) = greet(&mut input).await else { return };
@@ -167,7 +169,7 @@ async fn attend(stream: UnixStream, joints: Joints) {
         if hello.stdin {
             listen_to(input, joint).await;
         }
-        std::future::pending::<()>().await;
+        gone(other).await;
     };
     tokio::select! {
         () = write => {}
@@ -179,6 +181,18 @@ async fn greet(input: &mut BufReader<OwnedReadHalf>) -> Option<Hello> {
     let mut line = Vec::new();
     input.take(MAX_HELLO_BYTES).read_until(b'\n', &mut line).await.ok()?;
     serde_json::from_slice(&line).ok()
+}
+
+/// Waits until the other side has left for good: who has only ended the input still listens. Asked of a descriptor of its
+/// own, since to wait for the next change is to forget that it can be written to.
+async fn gone(other: OwnedFd) {
+    let Ok(other) = waitable(other, Interest::WRITABLE) else { return };
+    while let Ok(mut change) = other.writable().await {
+        if change.ready().is_write_closed() {
+            return;
+        }
+        change.clear_ready();
+    }
 }
 
 /// Passes on what is said, until it ends.

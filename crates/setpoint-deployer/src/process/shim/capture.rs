@@ -59,7 +59,7 @@ pub(super) async fn feed(input: OwnedFd, mut said: tokio::sync::mpsc::Receiver<b
 }
 
 #[expect(deprecated, reason = "an `OwnedFd` keeps what the newer function has its caller promise, which is unsafe")]
-fn waitable(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(super) fn waitable(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = rustix::fs::fcntl_getfl(&fd)?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
     AsyncFd::with_interest(fd, interest)

@@ -24,10 +24,13 @@ const MAX_SAID_BYTES: usize = 10 << 10;
 /// How long a hook's request may take; its container's end is not held up for longer.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often is read at once: who never stops talking must not have the shim to itself.
+const READS_AT_ONCE: usize = 16;
+
 /// Reads what is there, keeps the beginning, and says whether more may come.
 fn keep(text: &mut Vec<u8>, said: &pipe::Receiver) -> bool {
     let mut bytes = [0; 4096];
-    loop {
+    for _ in 0..READS_AT_ONCE {
         match said.try_read(&mut bytes) {
             Ok(0) => return false,
             Ok(count) => {
@@ -37,6 +40,7 @@ fn keep(text: &mut Vec<u8>, said: &pipe::Receiver) -> bool {
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         }
     }
+    true
 }
 
 /// A command that runs beside a container.
@@ -106,7 +110,7 @@ impl Spawner {
         let events: mpsc::Sender<Event> = self.events.clone();
         tokio::spawn(async move {
             let succeeded = match (command, sleep, target) {
-                (Some(Ok(command)), ..) => command.status.await == Ok(0),
+                (Some(Ok(mut command)), ..) => command.ended(&mut Vec::new()).await == Some(0),
                 (Some(Err(_)), ..) => false,
                 (None, Some(sleep), _) => {
                     tokio::time::sleep(Duration::from_secs(sleep.seconds.unsigned_abs())).await;
@@ -147,33 +151,35 @@ impl Spawner {
 }
 
 impl Command {
-    /// What a probe's command says by how it ends.
-    async fn outcome(self, timeout: Duration) -> ProbeOutcome {
-        let Command { pid, mut status, said, shown } = self;
-        let mut text = Vec::new();
-        let ended = tokio::time::timeout(timeout, async {
-            // Read while it runs, so that it never waits for us; once it has ended, only what is there already, since
-            // what it left running may hold its output for ever.
-            loop {
-                tokio::select! {
-                    biased;
-                    status = &mut status => {
-                        keep(&mut text, &said);
-                        return status;
+    /// Waits for its end, and keeps the beginning of what it says. It is read while it runs, so that it never waits for us;
+    /// once it has ended, only what is there already, since what it left running may hold its output for ever.
+    async fn ended(&mut self, text: &mut Vec<u8>) -> Option<i32> {
+        loop {
+            tokio::select! {
+                biased;
+                status = &mut self.status => {
+                    keep(text, &self.said);
+                    return status.ok();
+                }
+                ready = self.said.readable() => {
+                    if ready.is_err() || !keep(text, &self.said) {
+                        return (&mut self.status).await.ok();
                     }
-                    ready = said.readable() => {
-                        if ready.is_err() || !keep(&mut text, &said) {
-                            return (&mut status).await;
-                        }
-                    }
+                    tokio::task::yield_now().await;
                 }
             }
-        });
-        match ended.await {
-            Ok(Ok(0)) => ProbeOutcome::Success,
-            Ok(Ok(_)) => ProbeOutcome::Failure(String::from_utf8_lossy(&text).trim_end().to_owned()),
-            Ok(Err(_)) => ProbeOutcome::Unknown("the command was lost".to_owned()),
+        }
+    }
+
+    /// What a probe's command says by how it ends.
+    async fn outcome(mut self, timeout: Duration) -> ProbeOutcome {
+        let mut text = Vec::new();
+        match tokio::time::timeout(timeout, self.ended(&mut text)).await {
+            Ok(Some(0)) => ProbeOutcome::Success,
+            Ok(Some(_)) => ProbeOutcome::Failure(String::from_utf8_lossy(&text).trim_end().to_owned()),
+            Ok(None) => ProbeOutcome::Unknown("the command was lost".to_owned()),
             Err(_) => {
+                let Command { pid, shown, .. } = self;
                 // It has not been reaped, so the number is still its own.
                 tree::signal(pid, Signal::KILL);
                 ProbeOutcome::Failure(format!("command timed out: {shown:?} timed out after {}s", timeout.as_secs()))

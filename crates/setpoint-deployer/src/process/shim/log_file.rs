@@ -25,9 +25,11 @@ pub(super) enum Stream {
 pub(super) struct LogFile {
     path: PathBuf,
     limits: LogLimits,
-    /// Absent if it could not be opened: then what is written is lost, but the workload goes on.
+    /// Absent if it could not be opened: then what is written is lost until it can, but the workload goes on.
     file: Option<File>,
     written: u64,
+    /// Whether the last line was written only in part.
+    is_torn: bool,
     pending: Vec<u8>,
 }
 
@@ -43,9 +45,9 @@ impl LogFile {
             }
         }
         let path = folder.join(format!("{run}.log"));
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let file = open(&path)?;
         let written = file.metadata()?.len();
-        Ok(LogFile { path, limits, file: Some(file), written, pending: Vec::new() })
+        Ok(LogFile { path, limits, file: Some(file), written, is_torn: false, pending: Vec::new() })
     }
 
     /// Adds a line. It is in the file after the next [`LogFile::flush`].
@@ -66,11 +68,25 @@ impl LogFile {
 
     /// Writes what was added. What a full disk does not take is lost: the workload must not wait for it.
     pub(super) fn flush(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        if let Some(file) = &mut self.file
-            && file.write_all(&pending).is_ok()
-        {
-            self.written += pending.len() as u64;
+        let mut pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return;
+        }
+        self.file = self.file.take().or_else(|| open(&self.path).ok());
+        let Some(file) = &mut self.file else { return };
+        if self.is_torn {
+            pending.insert(0, b'\n');
+        }
+        match file.write_all(&pending) {
+            Ok(()) => {
+                self.written += pending.len() as u64;
+                self.is_torn = false;
+            }
+            Err(_) => {
+                let length = file.metadata().map_or(self.written, |metadata| metadata.len());
+                self.is_torn |= length > self.written;
+                self.written = length;
+            }
         }
     }
 
@@ -83,9 +99,14 @@ impl LogFile {
             let _ = fs::rename(aside(number), aside(number + 1));
         }
         let _ = if kept == 0 { fs::remove_file(&self.path) } else { fs::rename(&self.path, aside(1)) };
-        self.file = OpenOptions::new().create(true).append(true).open(&self.path).ok();
+        self.file = open(&self.path).ok();
         self.written = 0;
+        self.is_torn = false;
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// The end of a log, for a container that left no last words of its own.
@@ -134,6 +155,41 @@ mod tests {
         assert_eq!(numbers, (first..100).collect::<Vec<_>>(), "the newest lines are all there, in order");
         assert!(text.starts_with("1970-01-01T00:00:00.000000000Z stdout F line "), "{text}");
         assert!(!folder.path().join("3.log.5").exists());
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_opened_goes_on_once_it_can() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a");
+        let limits = LogLimits { max_file_bytes: 10, max_files: 5 };
+        let mut log = LogFile::begin(&folder, 0, limits).unwrap();
+        let mut say = |text: &str| {
+            log.add(Timestamp::UNIX_EPOCH, Stream::Output, text.as_bytes(), true);
+            log.flush();
+        };
+        say("first");
+        fs::remove_dir_all(&folder).unwrap();
+        say("lost");
+        fs::create_dir(&folder).unwrap();
+        say("found");
+        assert_eq!(last_words(&folder, 0).unwrap(), "found\n");
+    }
+
+    #[test]
+    fn after_a_torn_line_a_new_one_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = LogFile::begin(folder.path(), 0, LogLimits::default()).unwrap();
+        fs::write(folder.path().join("0.log"), "1970-01-01T00:00").unwrap();
+        // What can only be read takes nothing.
+        log.file = Some(File::open(folder.path().join("0.log")).unwrap());
+        let say = |log: &mut LogFile, text: &str| {
+            log.add(Timestamp::UNIX_EPOCH, Stream::Output, text.as_bytes(), true);
+            log.flush();
+        };
+        say(&mut log, "refused");
+        log.file = None;
+        say(&mut log, "whole");
+        assert_eq!(last_words(folder.path(), 0).unwrap(), "whole\n");
     }
 
     #[test]

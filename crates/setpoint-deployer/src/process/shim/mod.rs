@@ -5,9 +5,11 @@
 
 mod attach;
 mod capture;
+mod clock;
 mod errand;
 mod lines;
 mod log_file;
+mod loss;
 mod reaper;
 mod spawn;
 mod tree;
@@ -34,6 +36,7 @@ pub use self::attach::Hello;
 pub use self::tree::kill_leftovers;
 
 use self::attach::{Joint, Joints};
+use self::clock::Clock;
 use self::reaper::{Reaper, Status};
 use self::spawn::{Spawned, Spawner};
 use super::cgroup::Cgroup;
@@ -45,8 +48,9 @@ use super::record::{self, ContainerProcess, StateRecord, StopRecord};
 /// The hidden subcommand that [`run`] stands behind.
 pub const SUBCOMMAND: &str = "shim";
 
-/// How soon to look again after what was killed.
+/// How soon to look again after what was killed: at first, and at last if it does not go.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
+const KILL_AGAIN_AT_LAST: Duration = Duration::from_secs(1);
 
 /// How soon to try again to write the state.
 const SAVE_AGAIN: Duration = Duration::from_secs(1);
@@ -85,6 +89,7 @@ enum Report {
 }
 
 struct Shim {
+    clock: Clock,
     spawner: Spawner,
     supervisor: Supervisor,
     processes: Vec<Process>,
@@ -94,6 +99,23 @@ struct Shim {
     emptied: Vec<(Cgroup, Instant)>,
     /// What was last written of the state.
     written: Vec<u8>,
+}
+
+/// What others tell a shim.
+struct Signals {
+    child: Signal,
+    told: Signal,
+    asked_to_end: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Signals> {
+        Ok(Signals {
+            child: signal(SignalKind::child())?,
+            told: signal(SignalKind::user_defined1())?,
+            asked_to_end: signal(SignalKind::terminate())?,
+        })
+    }
 }
 
 /// Runs the instance whose folder this is, until all its containers have ended for good.
@@ -123,11 +145,17 @@ async fn supervise(folder: &Path) -> io::Result<()> {
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     // Who reads where we are may tell us something at once: we have to listen by then.
-    let told = signal(SignalKind::user_defined1())?;
+    let signals = Signals::listen()?;
     record::write(&folder, record::SHIM, &Identity::of(std::process::id())?)?;
     let order: InstanceOrder = record::read(&folder, record::ORDER)?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the folder holds no order"))?;
-    let earlier: Option<StateRecord> = record::read(&folder, record::STATE)?;
+    let mut clock = Clock::start();
+    // We have the lock, so nobody is about to write what cannot be read.
+    let earlier = record::read(&folder, record::STATE).unwrap_or_else(|error| {
+        complain(&error);
+        let state = loss::reconstruct(&order, &folder, &error.to_string(), clock.now());
+        Some(StateRecord { state, processes: Vec::new() })
+    });
     if let Some(earlier) = &earlier {
         clear_leftovers(&order.id, earlier).await;
     }
@@ -141,7 +169,8 @@ async fn supervise(folder: &Path) -> io::Result<()> {
     let plan = Plan::new(&order.pod.namespace, &order.pod.name, &order.pod.uid, &order.pod.spec);
     let state = earlier.map_or_else(|| order.first_state(), |earlier| earlier.state);
     let shim = Shim {
-        supervisor: Supervisor::new(plan, state, Timestamp::now()),
+        supervisor: Supervisor::new(plan, state, clock.now()),
+        clock,
         spawner: Spawner { folder, order, events: sender },
         processes: Vec::new(),
         joints,
@@ -149,7 +178,7 @@ async fn supervise(folder: &Path) -> io::Result<()> {
         emptied: Vec::new(),
         written: Vec::new(),
     };
-    shim.run(events, told).await
+    shim.run(events, signals).await
 }
 
 /// Who has the lock is the instance's only shim.
@@ -166,8 +195,10 @@ fn lock(folder: &Path) -> io::Result<File> {
 async fn clear_leftovers(instance: &str, earlier: &StateRecord) {
     let cgroups: Vec<&Cgroup> = earlier.processes.iter().filter_map(|process| process.cgroup.as_ref()).collect();
     let kill = |cgroup: &&Cgroup| tree::kill_container(0, Some(cgroup), Path::new(""));
+    let mut wait = KILL_AGAIN;
     while cgroups.iter().filter(|cgroup| kill(cgroup)).count() > 0 || kill_leftovers(instance) {
-        tokio::time::sleep(KILL_AGAIN).await;
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(KILL_AGAIN_AT_LAST);
     }
     for cgroup in cgroups {
         // It is used again, or removed, when the container ends next.
@@ -176,10 +207,9 @@ async fn clear_leftovers(instance: &str, earlier: &StateRecord) {
 }
 
 impl Shim {
-    async fn run(mut self, mut events: mpsc::Receiver<Event>, mut told: Signal) -> io::Result<()> {
-        let mut child = signal(SignalKind::child())?;
-        let mut asked_to_end = signal(SignalKind::terminate())?;
+    async fn run(mut self, mut events: mpsc::Receiver<Event>, mut signals: Signals) -> io::Result<()> {
         let mut input = self.stop();
+        let mut kill_again = KILL_AGAIN;
         loop {
             self.advance(input);
             let is_clear = self.clear();
@@ -188,25 +218,26 @@ impl Shim {
                 attach::farewell(&self.joints).await;
                 return Ok(());
             }
-            let again = (!is_clear).then_some(KILL_AGAIN).or((!is_saved).then_some(SAVE_AGAIN));
-            let again = again.map(|wait| Instant::now() + wait);
-            let wake = again.into_iter().chain(self.supervisor.next_deadline().map(instant)).min();
+            let again = (!is_clear).then_some(kill_again).or((!is_saved).then_some(SAVE_AGAIN));
+            kill_again = if is_clear { KILL_AGAIN } else { (kill_again * 2).min(KILL_AGAIN_AT_LAST) };
+            let deadline = self.supervisor.next_deadline().map(|deadline| self.clock.until(deadline));
+            let wake = again.into_iter().chain(deadline).min();
             input = tokio::select! {
-                _ = child.recv() => Input::Tick,
-                _ = told.recv() => self.stop(),
-                _ = asked_to_end.recv() => {
-                    Input::Stop { deadline: Timestamp::now() + self.supervisor.plan().grace }
+                _ = signals.child.recv() => Input::Tick,
+                _ = signals.told.recv() => self.stop(),
+                _ = signals.asked_to_end.recv() => {
+                    Input::Stop { deadline: self.clock.now() + self.supervisor.plan().grace }
                 }
                 Some(event) = events.recv() => self.hear(event),
-                () = sleep_until(wake) => Input::Tick,
+                () = sleep(wake) => Input::Tick,
             };
         }
     }
 
     /// What the control plane wants: an end, or nothing. What cannot be read is no reason to end anything.
-    fn stop(&self) -> Input {
+    fn stop(&mut self) -> Input {
         match record::read::<StopRecord>(&self.spawner.folder, record::STOP) {
-            Ok(Some(stop)) => Input::Stop { deadline: stop.deadline },
+            Ok(Some(stop)) => Input::Stop { deadline: self.clock.translate(stop.deadline) },
             Ok(None) => Input::Tick,
             Err(error) => {
                 complain(&error);
@@ -242,7 +273,7 @@ impl Shim {
     fn advance(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for action in self.supervisor.step(Timestamp::now(), input) {
+            for action in self.supervisor.step(self.clock.now(), input) {
                 inputs.extend(self.act(action));
             }
             if inputs.is_empty() {
@@ -287,13 +318,8 @@ impl Shim {
             Ok(Spawned { process, unlimited }) => {
                 for limit in unlimited {
                     let message = format!("The {} limit is not in force: {}", limit.resource, limit.reason);
-                    self.supervisor.note(
-                        Timestamp::now(),
-                        NoticeKind::Warning,
-                        "LimitNotEnforced",
-                        key.container,
-                        message,
-                    );
+                    let now = self.clock.now();
+                    self.supervisor.note(now, NoticeKind::Warning, "LimitNotEnforced", key.container, message);
                 }
                 self.processes.push(process);
                 None
@@ -305,7 +331,9 @@ impl Shim {
     /// Asks after what has ended, and gives back the runs of which nothing is left.
     fn endings(&mut self) -> Vec<Input> {
         for (pid, status) in self.reaper.reap() {
-            if let Some(process) = self.processes.iter_mut().find(|process| process.identity.pid == pid) {
+            // The number of a run that has ended may be another's by now.
+            let mut present = self.processes.iter_mut().filter(|process| process.status.is_none());
+            if let Some(process) = present.find(|process| process.identity.pid == pid) {
                 process.status = Some(status);
                 process.ended_at = Some(Instant::now());
             }
@@ -424,15 +452,9 @@ impl Shim {
     }
 }
 
-/// A time of day as the timer knows it.
-fn instant(at: Timestamp) -> Instant {
-    let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
-    Instant::now() + left
-}
-
-async fn sleep_until(wake: Option<Instant>) {
-    match wake {
-        Some(wake) => tokio::time::sleep_until(wake).await,
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
         None => std::future::pending().await,
     }
 }

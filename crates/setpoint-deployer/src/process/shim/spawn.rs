@@ -93,6 +93,7 @@ impl Spawner {
             max_address_bytes: limits.memory_bytes.filter(|_| is_unlimited),
             ..Settings::of(&self.order, &self.folder, container)
         };
+        launch::open_way(&settings, &self.folder)?;
         let mut command = settings.command(Path::new(OWN_EXECUTABLE), &arguments)?;
         command.envs(&variables).stdin(pipes.stdin).stdout(pipes.stdout).stderr(pipes.stderr);
         let spawned = command.spawn();
