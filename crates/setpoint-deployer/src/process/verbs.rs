@@ -179,9 +179,13 @@ impl Place {
         }
         let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(false) };
         leftovers::kill(&folder, id).map_err(failed)?;
-        let _folder_lock = self.lock_folder().map_err(failed)?;
-        folder::remove(&self.settings.folder, id).map_err(failed)?;
+        let gone = {
+            let _folder_lock = self.lock_folder().map_err(failed)?;
+            folder::put_away(&self.settings.folder, id).map_err(failed)?
+        };
         self.look(|_| ()).map_err(failed)?;
+        // This may take long, and nobody has to wait for it.
+        gone.iter().for_each(|gone| folder::remove(gone));
         Ok(true)
     }
 
