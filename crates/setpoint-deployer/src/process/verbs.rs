@@ -30,11 +30,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(5);
 impl Place {
     /// The id of what was made under an intent, or will be. A state folder may have been moved since.
     pub(super) fn id_of(&self, mark: &Mark) -> Result<Box<str>> {
-        let is_its = |known: &Known| {
-            known.pod().is_some_and(|pod| pod.mark.cluster == mark.cluster && pod.mark.intent == mark.intent)
-        };
-        let found = self
-            .look(|instances| instances.iter().find(|(_, known)| is_its(known)).map(|(id, _)| Box::<str>::from(id)));
+        let found = self.look(|instances| instances.of_intent(mark).map(Box::<str>::from));
         let found = found.map_err(|error| fault(Operation::Create, "the state folder", &error))?;
         Ok(found.unwrap_or_else(|| instance_id(&self.settings.folder, mark).into()))
     }
@@ -203,7 +199,7 @@ impl Place {
                 Content::Unreadable(_) => Err("whose it is cannot be read"),
                 Content::Pod(pod) if pod.mark.cluster != self.settings.cluster => Err("it is another control plane's"),
                 Content::Pod(pod) => {
-                    Ok(Found { shim: known.shim().cloned(), pod_name: pod.pod_name.clone(), state: pod.state.clone() })
+                    Ok(Found { shim: known.shim().cloned(), pod_name: pod.pod_name.clone(), state: pod.state().cloned() })
                 }
             })
         });

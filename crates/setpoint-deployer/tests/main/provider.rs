@@ -189,6 +189,32 @@ async fn garbage_in_the_folder_is_told_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_unknown_only_to_whom_it_may_belong() {
+    let place = Place::new();
+    let provider = place.open();
+    let mut web = order("web", sleeper());
+    web.mark.intent = Some(web.mark.owner_uid.clone());
+    let id = provider.create(&web).await.unwrap();
+    wait_running(&provider, &id).await;
+    provider.stop("end", &id, PATIENCE).await.unwrap();
+    wait_word(&provider, &id, "ended").await;
+    fs::write(place.folder(&id).join("order.json"), "{").unwrap();
+    let provider = place.open();
+    let rows = [
+        ("its own owner", Scope::Owner(web.mark.owner_uid), 1),
+        ("another owner", Scope::Owner("uid-other".into()), 0),
+        ("itself", Scope::Instance(id), 1),
+        ("all", Scope::Everything, 1),
+    ];
+    for (name, scope, shown) in rows {
+        let observed = provider.observe(&scope).await.unwrap();
+        assert_eq!((observed.completeness.is_complete(), observed.instances.len()), (shown == 0, shown), "{name}");
+    }
+    let other = provider.create(&order("other", sleeper())).await.unwrap();
+    wait_running(&provider, &other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_are_told_as_they_happen() {
     let place = Place::new();
     let provider = place.open();
