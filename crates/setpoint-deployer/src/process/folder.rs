@@ -86,6 +86,16 @@ pub(super) fn update_volumes(folder: &Path, pod: &PodOrder) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes what containers wrote in an earlier life: in a new one their runs are counted anew.
+pub(super) fn clear_logs(folder: &Path) -> io::Result<()> {
+    for container in fs::read_dir(folder.join("logs"))? {
+        for file in fs::read_dir(container?.path())? {
+            fs::remove_file(file?.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// What an instance was made from; `None` if the folder is nobody's. An error tells where it is damaged, not what is there.
 pub(super) fn read_order(folder: &Path) -> io::Result<Option<InstanceOrder>> {
     let file = match File::open(folder.join(ORDER)) {

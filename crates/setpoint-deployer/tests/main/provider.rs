@@ -72,6 +72,23 @@ async fn what_was_stopped_begins_again() {
     provider.start("again", &id).await.unwrap();
     wait_running(&provider, &id).await;
     assert_eq!(run_word(&provider, &id).await, "running");
+    let log = async || (read_log(&provider, &id, Default::default()).await == "begun\n").then_some(());
+    eventually("the log of its new life alone", log).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_still_stopping_cannot_be_started() {
+    let place = Place::new();
+    let provider = place.open();
+    let id = provider.create(&order("web", script("trap '' TERM; while :; do sleep 1000; done"))).await.unwrap();
+    wait_running(&provider, &id).await;
+    provider.stop("end", &id, PATIENCE).await.unwrap();
+    let error = provider.start("again", &id).await.unwrap_err();
+    assert!(matches!(&error, Error::Provider(error) if error.fault == Fault::Busy), "{error}");
+    provider.stop("end", &id, Duration::ZERO).await.unwrap();
+    wait_word(&provider, &id, "ended").await;
+    provider.start("again", &id).await.unwrap();
+    wait_running(&provider, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
