@@ -108,18 +108,39 @@ fn top(path: &str) -> &str {
     path.split_once('/').map_or(path, |(top, _)| top)
 }
 
+/// A folder that all who get to it may read, whatever the umask.
 fn make_folder(folder: &Path, group: Option<u32>) -> io::Result<()> {
-    DirBuilder::new().mode(0o755).create(folder)?;
+    DirBuilder::new().mode(0o700).create(folder)?;
     if group.is_some() {
         chown(folder, None, group)?;
     }
-    Ok(())
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
+/// Removes a folder with all that is in it, also where somebody has made folders that nothing may be removed from.
 pub(super) fn remove_if_there(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
+    let removed = match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(folder);
+            fs::remove_dir_all(folder)
+        }
+        result => result,
+    };
+    match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
+    }
+}
+
+/// Lets us do everything in a folder and all below it. What is not ours stays as it is: the removal tells of it.
+fn open_up(folder: &Path) {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let _ = fs::set_permissions(&folder, Permissions::from_mode(0o700));
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        // Links are not followed: what they lead to is not ours to open.
+        let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.extend(inner.map(|entry| entry.path()));
     }
 }
 
@@ -176,6 +197,31 @@ mod tests {
             });
             assert_eq!(kept.count(), 1, "old files are removed");
         }
+    }
+
+    #[test]
+    fn what_was_closed_to_us_is_removed_too() {
+        let place = tempfile::tempdir().unwrap();
+        let outside = place.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::set_permissions(&outside, Permissions::from_mode(0o500)).unwrap();
+        let folder = place.path().join("folder");
+        let inner = folder.join("module/cache");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("file"), "x").unwrap();
+        symlink(&outside, folder.join("link")).unwrap();
+        for closed in [&inner, &folder.join("module"), &folder] {
+            fs::set_permissions(closed, Permissions::from_mode(0o500)).unwrap();
+        }
+        open_up(&folder);
+        for opened in [&inner, &folder.join("module"), &folder] {
+            assert_eq!(fs::metadata(opened).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        fs::set_permissions(&inner, Permissions::from_mode(0o500)).unwrap();
+        remove_if_there(&folder).unwrap();
+        remove_if_there(&folder).unwrap();
+        assert!(!folder.exists());
+        assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o777, 0o500, "what a link leads to");
     }
 
     #[test]

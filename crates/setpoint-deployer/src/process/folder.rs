@@ -38,14 +38,22 @@ pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder) -> io::
     Ok(true)
 }
 
-/// Takes an instance away: from the rename on it is not there any more, whatever happens next.
-pub(super) fn remove(root: &Path, id: &str) -> io::Result<()> {
-    let gone = root.join(format!("{GONE}{id}"));
-    remove_if_there(&gone)?;
+/// Takes an instance away: from here on it is not there any more, whatever happens next. Returns what is left to be
+/// removed, if it was there. Nobody else may be taking it away.
+pub(super) fn put_away(root: &Path, id: &str) -> io::Result<Option<PathBuf>> {
+    // One that could not be removed may still have the name.
+    let mut names = (0_u64..).map(|number| root.join(format!("{GONE}{id}-{number}")));
+    let gone = names.find(|gone| gone.symlink_metadata().is_err()).expect("numbers do not end");
     match fs::rename(root.join(id), &gone) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => remove_if_there(&gone),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        renamed => renamed.map(|()| Some(gone)),
+    }
+}
+
+/// Removes what was put away. What cannot be removed now is tried again when the state folder is opened next.
+pub(super) fn remove(gone: &Path) {
+    if let Err(error) = remove_if_there(gone) {
+        tracing::warn!(%error, folder = %gone.display(), "what is left of an instance cannot be removed");
     }
 }
 
@@ -56,7 +64,7 @@ pub(super) fn sweep(root: &Path) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(NEW) || name.starts_with(GONE) {
-            remove_if_there(&entry.path())?;
+            remove(&entry.path());
         }
     }
     Ok(())
@@ -73,6 +81,16 @@ pub(super) fn update_volumes(folder: &Path, pod: &PodOrder) -> io::Result<()> {
     for (name, volume) in &pod.volumes {
         if let Volume::Files(files) = volume {
             write_files(&folder.join("volumes").join(name), files, group)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what containers wrote in an earlier life: in a new one their runs are counted anew.
+pub(super) fn clear_logs(folder: &Path) -> io::Result<()> {
+    for container in fs::read_dir(folder.join("logs"))? {
+        for file in fs::read_dir(container?.path())? {
+            fs::remove_file(file?.path())?;
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use setpoint_core::pod::{ContainerState, Phase, PodState};
 
 use super::changes::Changes;
 use super::folder;
+use super::index::Index;
 use super::process_table::Identity;
 use super::record::{self, ORDER, SHIM, STATE, StateRecord};
 use super::shim_process::Process;
@@ -30,6 +31,9 @@ pub(super) struct Instances {
     root: PathBuf,
     sight: Sight,
     known: BTreeMap<Box<str>, Known>,
+    index: Index,
+    /// Those that the machine lets us watch no more: they are looked at from time to time.
+    unwatched: BTreeSet<Box<str>>,
 }
 
 /// One folder in the state folder.
@@ -54,14 +58,28 @@ pub(super) struct Pod {
     /// The name of the Pod itself.
     pub(super) pod_name: Box<str>,
     pub(super) mark: Mark,
+    /// The ports that it was given. It has them until it is removed: it may be started again.
+    pub(super) ports: Box<[u16]>,
     /// Absent if it cannot be read.
-    pub(super) state: Option<PodState>,
+    pub(super) record: Option<StateRecord>,
+}
+
+impl Pod {
+    pub(super) fn state(&self) -> Option<&PodState> {
+        self.record.as_ref().map(|record| &record.state)
+    }
 }
 
 impl Instances {
     pub(super) fn open(root: &Path) -> io::Result<Instances> {
         let sight = Sight::open(root)?;
-        let mut instances = Instances { root: root.to_owned(), sight, known: BTreeMap::new() };
+        let mut instances = Instances {
+            root: root.to_owned(),
+            sight,
+            known: BTreeMap::new(),
+            index: Index::default(),
+            unwatched: BTreeSet::new(),
+        };
         instances.scan()?;
         Ok(instances)
     }
@@ -79,11 +97,31 @@ impl Instances {
         self.known.iter().map(|(id, known)| (&**id, known))
     }
 
-    /// The ports of all instances that have not ended.
+    /// The instances of an owner, whoever's.
+    pub(super) fn of_owner(&self, owner_uid: &str) -> impl Iterator<Item = (&str, &Known)> {
+        self.index.of_owner(owner_uid).filter_map(|id| Some((id, self.known.get(id)?)))
+    }
+
+    /// What was made under the intent of a mark.
+    pub(super) fn of_intent(&self, mark: &Mark) -> Option<&str> {
+        self.index.of_intent(mark)
+    }
+
+    /// The ports of all instances, also of those that have ended: they may be started again.
     pub(super) fn ports(&self) -> BTreeSet<u16> {
-        let states = self.known.values().filter_map(|known| known.pod()?.state.as_ref());
-        let lasting = states.filter(|state| !state.has_ended());
-        lasting.flat_map(|state| &state.ports).map(|port| port.assigned_port).collect()
+        self.index.ports()
+    }
+
+    /// Whether there are some that have to be looked at from time to time.
+    pub(super) fn has_unwatched(&self) -> bool {
+        !self.unwatched.is_empty()
+    }
+
+    /// Looks at those that could not be watched, and tries to watch them.
+    pub(super) fn look_at_unwatched(&mut self) -> Changes {
+        let ids = self.unwatched.clone();
+        ids.iter().for_each(|id| self.load(id));
+        Changes { ids, everything: false }
     }
 
     /// Takes in what has happened, and returns which instances it happened to.
@@ -123,17 +161,34 @@ impl Instances {
     pub(super) fn load(&mut self, id: &str) {
         let place = self.root.join(id);
         // Watched before it is read: what changes meanwhile is seen.
-        let content = match self.sight.watch_folder(id, &place, place.join(ORDER).exists()) {
-            Ok(()) => Content::read(&place, id),
+        match self.sight.watch_folder(id, &place, place.join(ORDER).exists()) {
+            Ok(()) => drop(self.unwatched.remove(id)),
             Err(error) if is_no_folder(&error) => {
                 self.forget(id);
                 return;
             }
-            Err(error) => Content::Unreadable(error.to_string().into()),
-        };
-        let shim = self.known.remove(id).and_then(|known| known.shim);
+            Err(error) => {
+                if self.unwatched.is_empty() {
+                    tracing::warn!(%error, "not all instances can be watched: they are looked at from time to time");
+                }
+                self.unwatched.insert(id.into());
+            }
+        }
+        let content = Content::read(&place, id);
+        let shim = self.take(id).and_then(|known| known.shim);
+        if let Content::Pod(pod) = &content {
+            self.index.add(id, pod);
+        }
         self.known.insert(id.into(), Known { content, shim });
         self.find_shim(id);
+    }
+
+    fn take(&mut self, id: &str) -> Option<Known> {
+        let known = self.known.remove(id)?;
+        if let Content::Pod(pod) = &known.content {
+            self.index.remove(id, pod);
+        }
+        Some(known)
     }
 
     /// Notes the shim that was just started.
@@ -148,7 +203,8 @@ impl Instances {
     /// Forgets what is gone. `false` if nothing was known of it.
     pub(super) fn forget(&mut self, id: &str) -> bool {
         self.sight.forget_folder(id);
-        self.known.remove(id).is_some()
+        self.unwatched.remove(id);
+        self.take(id).is_some()
     }
 
     fn scan(&mut self) -> io::Result<()> {
@@ -176,8 +232,8 @@ impl Instances {
         match file {
             ORDER => self.load(id),
             SHIM => self.find_shim(id),
-            STATE => match (self.known.get_mut(id).map(|known| &mut known.content), read_state(&place)) {
-                (Some(Content::Pod(pod)), Some(state)) => pod.state = Some(state),
+            STATE => match (self.known.get_mut(id).map(|known| &mut known.content), read_record(&place)) {
+                (Some(Content::Pod(pod)), Some(record)) => pod.record = Some(record),
                 _ => self.load(id),
             },
             _ => return false,
@@ -186,7 +242,7 @@ impl Instances {
     }
 
     /// The process that has announced itself as the instance's shim, if it lives.
-    fn find_shim(&mut self, id: &str) {
+    pub(super) fn find_shim(&mut self, id: &str) {
         let Some(known) = self.known.get_mut(id) else { return };
         let Some(announced) = announced(&self.root.join(id)) else { return };
         if known.shim().is_some_and(|shim| shim.pid == announced.pid as i32) {
@@ -203,9 +259,7 @@ impl Instances {
 
     fn shim_ended(&mut self, id: &str) {
         let Some(known) = self.known.get_mut(id) else { return };
-        if let Some(shim) = known.shim.take_if(|shim| !shim.is_alive()) {
-            shim.reap();
-        }
+        known.shim.take_if(|shim| !shim.is_alive());
         self.find_shim(id);
         self.reread(id, STATE);
     }
@@ -230,14 +284,17 @@ impl Known {
             Content::Nothing => return None,
             Content::Unreadable(why) => (id, None, Config::Unreadable(why.clone()), Reading::Unknown, None),
             Content::Pod(pod) => {
-                let (config, run) = match (&pod.state, self.shim()) {
-                    (None, _) => (Config::Unreadable(format!("{STATE} is damaged").into()), Reading::Unknown),
+                let damage = || Config::Unreadable(format!("{STATE} is damaged").into());
+                let (config, run) = match (pod.state(), self.shim()) {
+                    (None, Some(_)) => (damage(), Reading::Unknown),
+                    // Whatever it said: without a shim nothing can run.
+                    (None, None) => (damage(), Reading::Known(STOPPED.into())),
                     (Some(state), shim) => {
                         let word = word(state, shim.is_some());
                         (Config::known(Default::default()), Reading::Known(word.into()))
                     }
                 };
-                (&*pod.name, Some(pod.mark.clone()), config, run, pod.state.clone())
+                (&*pod.name, Some(pod.mark.clone()), config, run, pod.state().cloned())
             }
         };
         let guest = Guest {
@@ -264,9 +321,11 @@ impl Content {
             Ok(None) => return Content::Nothing,
             Err(error) => return Content::Unreadable(error.to_string().into()),
         };
-        let state = if place.join(STATE).exists() { read_state(place) } else { Some(order.first_state()) };
+        let ports = order.ports.iter().map(|port| port.assigned_port).collect();
+        let first = || StateRecord { state: order.first_state(), processes: Vec::new() };
+        let record = if place.join(STATE).exists() { read_record(place) } else { Some(first()) };
         let pod_name = order.pod.name.as_str().into();
-        Content::Pod(Box::new(Pod { name: order.name.into(), pod_name, mark: order.mark.into(), state }))
+        Content::Pod(Box::new(Pod { name: order.name.into(), pod_name, mark: order.mark.into(), ports, record }))
     }
 }
 
@@ -286,8 +345,8 @@ pub(super) fn announced(place: &Path) -> Option<Identity> {
     record::read(place, SHIM).ok().flatten()
 }
 
-fn read_state(place: &Path) -> Option<PodState> {
-    record::read::<StateRecord>(place, STATE).ok().flatten().map(|record| record.state)
+fn read_record(place: &Path) -> Option<StateRecord> {
+    record::read(place, STATE).ok().flatten()
 }
 
 fn is_no_folder(error: &io::Error) -> bool {

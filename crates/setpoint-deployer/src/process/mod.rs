@@ -11,6 +11,7 @@ pub mod driver;
 mod exec;
 mod files;
 mod folder;
+mod index;
 mod inspection;
 mod instances;
 pub mod launch;

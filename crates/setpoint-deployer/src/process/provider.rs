@@ -9,28 +9,32 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use setpoint_core::observation::Completeness;
+use setpoint_core::observation::{Completeness, Mark};
 use setpoint_core::registry::Capabilities;
 use setpoint_core::split::Granularity;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
 
-use super::changes::Subscribers;
+use super::changes::{Changes, Subscribers};
 use super::folder;
 use super::inspection::inspect;
-use super::instances::{self, Instances};
+use super::instances::{self, Content, Instances, Known};
 use super::lock::Lock;
 use super::logs::LogWatch;
-use super::order::LogLimits;
+use super::order::{LogLimits, instance_id};
 use super::readiness::readiness;
 use super::turns::Turns;
 use crate::error::{Error, Fault, Operation, Result};
-use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Change, Instance, Observed, Order, Provider, Scope};
 use crate::session::{Exec, Logs};
 
 /// Taken by whoever makes an instance, in whichever process: so ports are given once, and nobody sweeps what is built.
 const FOLDER_LOCK: &str = ".lock";
+
+/// How often what cannot be watched is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What the provider is to know.
 #[derive(Debug, Clone)]
@@ -125,11 +129,20 @@ impl Place {
         let changes = instances.refresh()?;
         let seen = read(&mut instances);
         drop(instances);
+        self.tell(&changes);
+        Ok(seen)
+    }
+
+    fn tell(&self, changes: &Changes) {
         if !changes.is_empty() {
             self.changed.send_replace(());
-            self.subscribers.tell(&changes);
+            self.subscribers.tell(changes);
         }
-        Ok(seen)
+    }
+
+    fn look_at_unwatched(&self) {
+        let changes = self.instances.lock().look_at_unwatched();
+        self.tell(&changes);
     }
 
     pub(super) fn folder(&self, id: &str) -> PathBuf {
@@ -142,15 +155,15 @@ impl Place {
 
     fn observe(&self, scope: &Scope) -> io::Result<Observed> {
         let instances = self.look(|instances| {
-            let in_scope = |id: &str, owner: Option<&str>| match scope {
-                Scope::Everything => true,
-                Scope::Instance(wanted) => **wanted == *id,
-                // Whose an unreadable one is cannot be told.
-                Scope::Owner(wanted) => owner.is_none_or(|owner| *owner == **wanted),
-            };
-            let shown =
-                instances.iter().filter(|(id, known)| in_scope(id, known.pod().map(|pod| &*pod.mark.owner_uid)));
-            shown.filter_map(|(id, known)| known.show(id)).collect::<Vec<_>>()
+            let show = |(id, known): (&str, &Known)| known.show(id);
+            match scope {
+                Scope::Everything => instances.iter().filter_map(show).collect::<Vec<_>>(),
+                Scope::Instance(id) => instances.get(id).and_then(|known| known.show(id)).into_iter().collect(),
+                Scope::Owner(owner) => {
+                    let unreadable = self.unreadable_of(owner, instances);
+                    instances.of_owner(owner).filter_map(show).chain(unreadable).collect()
+                }
+            }
         })?;
         let unreadable = instances.iter().filter(|instance| instance.guest.run.known().is_none()).count();
         let completeness = match unreadable {
@@ -159,16 +172,39 @@ impl Place {
         };
         Ok(Observed { completeness, instances, observed_at: Timestamp::now() })
     }
+
+    /// What cannot be read is known by its name alone. It can be what an owner has made under its own uid, as Pods are; it
+    /// is no reason to doubt what is known of all the others.
+    fn unreadable_of(&self, owner: &str, instances: &Instances) -> Option<Instance> {
+        let (cluster, owner_uid) = (self.settings.cluster.clone(), Box::<str>::from(owner));
+        let mark = Mark { cluster, intent: Some(owner_uid.clone()), owner_uid, spec_digest: None };
+        let id = instance_id(&self.settings.folder, &mark);
+        let known = instances.get(&id)?;
+        matches!(known.content, Content::Unreadable(_)).then(|| known.show(&id))?
+    }
 }
 
-/// Takes in what happens as it happens.
+/// Takes in what happens as it happens; and looks from time to time at what the machine does not let us watch.
 async fn watch(place: Weak<Place>, sight: AsyncFd<std::os::fd::OwnedFd>) {
-    while let Ok(mut ready) = sight.readable().await {
+    let mut again = tokio::time::interval(LOOK_AGAIN);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let has_unwatched = place.upgrade().is_some_and(|place| place.instances.lock().has_unwatched());
+        let ready = tokio::select! {
+            ready = sight.readable() => Some(ready),
+            _ = again.tick(), if has_unwatched => None,
+        };
         let Some(place) = place.upgrade() else { return };
-        if let Err(error) = place.look(|_| ()) {
-            tracing::warn!(%error, "the state folder of processes cannot be watched");
+        match ready {
+            Some(Ok(mut ready)) => {
+                if let Err(error) = place.look(|_| ()) {
+                    tracing::warn!(%error, "the state folder of processes cannot be watched");
+                }
+                ready.clear_ready();
+            }
+            Some(Err(_)) => return,
+            None => place.look_at_unwatched(),
         }
-        ready.clear_ready();
     }
 }
 

@@ -25,15 +25,23 @@ pub(super) fn end(state: &mut PodState, now: Timestamp) {
     }
 }
 
-/// An instance that has ended begins a new life, from its first container on. One that has not goes on by itself.
-pub(super) fn revive(state: &mut PodState) {
+/// Nobody knows any more how far an instance had come: everything of it may have run, and nothing does now.
+pub(super) fn lose(state: &mut PodState) {
+    for container in &mut state.containers {
+        container.phase = Phase::Running { started_at: state.started_at };
+    }
+}
+
+/// An instance that has ended begins a new life, from its first container on: `true`. One that has not goes on by itself.
+pub(super) fn revive(state: &mut PodState) -> bool {
     state.stopping_since = None;
     if !state.has_ended() {
-        return;
+        return false;
     }
     let has_init = state.containers.iter().any(|container| container.role != Role::Main);
     let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
     for container in &mut state.containers {
         *container = ContainerState::waiting(&container.name, container.role, reason);
     }
+    true
 }

@@ -6,13 +6,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+
+use super::shim_process::Process;
 
 /// The epoll's word for the inotify; all others are shims.
 const INOTIFY: u64 = 0;
@@ -38,7 +40,9 @@ pub(super) struct Sight {
     inotify: OwnedFd,
     root: i32,
     folders: HashMap<i32, Box<str>>,
-    shims: HashMap<u64, Box<str>>,
+    watches: HashMap<Box<str>, i32>,
+    /// Held until they end, whatever else is known of them: those that are our children are reaped then.
+    shims: HashMap<u64, (Box<str>, Process)>,
     next_shim: u64,
 }
 
@@ -53,7 +57,15 @@ impl Sight {
         let root = inotify::add_watch(&inotify, root, flags)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &inotify, epoll::EventData::new_u64(INOTIFY), epoll::EventFlags::IN)?;
-        Ok(Sight { epoll, inotify, root, folders: HashMap::new(), shims: HashMap::new(), next_shim: INOTIFY + 1 })
+        Ok(Sight {
+            epoll,
+            inotify,
+            root,
+            folders: HashMap::new(),
+            watches: HashMap::new(),
+            shims: HashMap::new(),
+            next_shim: INOTIFY + 1,
+        })
     }
 
     /// What becomes readable when there is something to see.
@@ -67,29 +79,26 @@ impl Sight {
         let flags = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | closely;
         let watch = inotify::add_watch(&self.inotify, folder, flags)?;
         self.folders.insert(watch, id.into());
+        self.watches.insert(id.into(), watch);
         Ok(())
     }
 
     /// Forgets a folder that is gone.
     pub(super) fn forget_folder(&mut self, id: &str) {
-        let inotify = &self.inotify;
-        self.folders.retain(|watch, of| {
-            let is_kept = **of != *id;
-            if !is_kept {
-                // The kernel has forgotten it already if the folder was removed.
-                let _ = inotify::remove_watch(inotify, *watch);
-            }
-            is_kept
-        });
+        if let Some(watch) = self.watches.remove(id) {
+            self.folders.remove(&watch);
+            // The kernel has forgotten it already if the folder was removed.
+            let _ = inotify::remove_watch(&self.inotify, watch);
+        }
     }
 
-    /// Tells once when the process ends. Who closes the descriptor before does not hear of it.
-    pub(super) fn watch_shim(&mut self, id: &str, pidfd: impl AsFd) -> io::Result<()> {
+    /// Tells once when the process ends.
+    pub(super) fn watch_shim(&mut self, id: &str, shim: &Process) -> io::Result<()> {
         let token = self.next_shim;
         self.next_shim += 1;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        epoll::add(&self.epoll, pidfd, epoll::EventData::new_u64(token), flags)?;
-        self.shims.insert(token, id.into());
+        epoll::add(&self.epoll, shim, epoll::EventData::new_u64(token), flags)?;
+        self.shims.insert(token, (id.into(), shim.clone()));
         Ok(())
     }
 
@@ -106,7 +115,12 @@ impl Sight {
             for event in &events {
                 match event.data.u64() {
                     INOTIFY => self.read_inotify(&mut sightings)?,
-                    token => sightings.extend(self.shims.remove(&token).map(Sighting::ShimEnded)),
+                    token => {
+                        if let Some((id, shim)) = self.shims.remove(&token) {
+                            shim.reap();
+                            sightings.push(Sighting::ShimEnded(id));
+                        }
+                    }
                 }
             }
         }
@@ -126,7 +140,11 @@ impl Sight {
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 sightings.push(Sighting::Missed);
             } else if flags.contains(ReadFlags::IGNORED) {
-                self.folders.remove(&watch);
+                if let Some(id) = self.folders.remove(&watch)
+                    && self.watches.get(&id) == Some(&watch)
+                {
+                    self.watches.remove(&id);
+                }
             } else if watch == self.root {
                 let is_there = flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
                 let sighting = if is_there { Sighting::Appeared } else { Sighting::Vanished };

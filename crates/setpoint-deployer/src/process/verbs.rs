@@ -19,7 +19,7 @@ use super::order::{InstanceOrder, instance_id};
 use super::ports::{self, Unassigned};
 use super::provider::{Place, fault};
 use super::record::{self, LOCK, SHIM, STATE, STOP, StateRecord, StopRecord};
-use super::revival::{end, revive};
+use super::revival::{end, lose, revive};
 use super::shim_process::{Process, spawn_shim};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Body, Order, PodOrder};
@@ -30,11 +30,7 @@ const LAST_MOMENT: Duration = Duration::from_secs(5);
 impl Place {
     /// The id of what was made under an intent, or will be. A state folder may have been moved since.
     pub(super) fn id_of(&self, mark: &Mark) -> Result<Box<str>> {
-        let is_its = |known: &Known| {
-            known.pod().is_some_and(|pod| pod.mark.cluster == mark.cluster && pod.mark.intent == mark.intent)
-        };
-        let found = self
-            .look(|instances| instances.iter().find(|(_, known)| is_its(known)).map(|(id, _)| Box::<str>::from(id)));
+        let found = self.look(|instances| instances.of_intent(mark).map(Box::<str>::from));
         let found = found.map_err(|error| fault(Operation::Create, "the state folder", &error))?;
         Ok(found.unwrap_or_else(|| instance_id(&self.settings.folder, mark).into()))
     }
@@ -103,19 +99,24 @@ impl Place {
         let Some(found) = self.ours(Operation::Start, id)? else {
             return Err(Error::provider(Operation::Start, id, Fault::NotFound, ""));
         };
-        if found.shim.is_some() {
-            return Ok(());
-        }
         let (place, id) = (self.clone(), Box::<str>::from(id));
         blocking(move || {
             let failed = |error: io::Error| fault(Operation::Start, &id, &error);
             let folder = place.folder(&id);
+            if found.shim.is_some() {
+                return goes_on(&folder, &id, found.state.as_ref());
+            }
             {
                 // If somebody holds it, a shim has just come to life.
-                let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(()) };
+                let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else {
+                    return goes_on(&folder, &id, None);
+                };
                 leftovers::kill(&folder, &id).map_err(failed)?;
                 remove_stop(&folder).map_err(failed)?;
-                rewrite(&folder, found.state, revive).map_err(failed)?;
+                let is_new_life = rewrite(&folder, revive).map_err(failed)?;
+                if is_new_life {
+                    folder::clear_logs(&folder).map_err(failed)?;
+                }
             }
             place.spawn(&id).map_err(failed)
         })
@@ -132,20 +133,33 @@ impl Place {
             let failed = |error: io::Error| fault(Operation::Stop, &id, &error);
             let folder = place.folder(&id);
             request_stop(&folder, grace).map_err(failed)?;
-            match found.shim {
-                Some(shim) => {
-                    wake(&folder, &shim);
-                }
-                None => {
-                    // If somebody holds it, a shim has just come to life, and reads what we wrote.
-                    let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(()) };
-                    leftovers::kill(&folder, &id).map_err(failed)?;
-                    rewrite(&folder, found.state, |state| end(state, Timestamp::now())).map_err(failed)?;
-                }
+            if place.wake(&id).map_err(failed)? {
+                return Ok(());
             }
-            Ok(())
+            if let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? {
+                leftovers::kill(&folder, &id).map_err(failed)?;
+                return rewrite(&folder, |state| end(state, Timestamp::now())).map_err(failed);
+            }
+            // A shim has just come to life. It may have looked what is wanted of it before we wrote that.
+            match place.wake(&id).map_err(failed)? {
+                true => Ok(()),
+                false => Err(Error::provider(Operation::Stop, &id, Fault::Busy, "it is just being started")),
+            }
         })
         .await
+    }
+
+    /// Tells the shim of an instance to look at what is wanted of it; `false` if it has none. One that has not announced
+    /// itself yet is not told: it looks by itself before it begins.
+    fn wake(&self, id: &str) -> io::Result<bool> {
+        let shim = self.look(|instances| {
+            instances.find_shim(id);
+            instances.get(id).and_then(Known::shim).cloned()
+        })?;
+        if let Some(shim) = &shim {
+            wake(&self.folder(id), shim);
+        }
+        Ok(shim.is_some())
     }
 
     pub(super) async fn delete(self: &Arc<Self>, id: &str) -> Result<()> {
@@ -179,9 +193,13 @@ impl Place {
         }
         let Some(_lock) = Lock::attempt(&folder.join(LOCK)).map_err(failed)? else { return Ok(false) };
         leftovers::kill(&folder, id).map_err(failed)?;
-        let _folder_lock = self.lock_folder().map_err(failed)?;
-        folder::remove(&self.settings.folder, id).map_err(failed)?;
+        let gone = {
+            let _folder_lock = self.lock_folder().map_err(failed)?;
+            folder::put_away(&self.settings.folder, id).map_err(failed)?
+        };
         self.look(|_| ()).map_err(failed)?;
+        // This may take long, and nobody has to wait for it.
+        gone.iter().for_each(|gone| folder::remove(gone));
         Ok(true)
     }
 
@@ -198,9 +216,11 @@ impl Place {
                 Content::Nothing => Err("it is not ours"),
                 Content::Unreadable(_) => Err("whose it is cannot be read"),
                 Content::Pod(pod) if pod.mark.cluster != self.settings.cluster => Err("it is another control plane's"),
-                Content::Pod(pod) => {
-                    Ok(Found { shim: known.shim().cloned(), pod_name: pod.pod_name.clone(), state: pod.state.clone() })
-                }
+                Content::Pod(pod) => Ok(Found {
+                    shim: known.shim().cloned(),
+                    pod_name: pod.pod_name.clone(),
+                    state: pod.state().cloned(),
+                }),
             })
         });
         match found.map_err(|error| fault(operation, id, &error))? {
@@ -253,15 +273,31 @@ fn remove_stop(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Changes what is on record of an instance that has no shim.
-fn rewrite(folder: &Path, state: Option<PodState>, change: impl Fn(&mut PodState)) -> io::Result<()> {
-    let Some(mut state) = state else {
-        return Err(io::Error::other("what is on record of it cannot be read"));
+/// Whether what has a shim will go on. What is stopping does not: it can be started when it has ended.
+fn goes_on(folder: &Path, id: &str, state: Option<&PodState>) -> Result<()> {
+    let is_stopping = state.is_some_and(|state| state.stopping_since.is_some()) || folder.join(STOP).exists();
+    match is_stopping {
+        true => Err(Error::provider(Operation::Start, id, Fault::Busy, "it is still being stopped")),
+        false => Ok(()),
+    }
+}
+
+/// Changes what is on record of an instance. Who does holds its lock: what cannot be read then is lost.
+fn rewrite<T>(folder: &Path, change: impl Fn(&mut PodState) -> T) -> io::Result<T> {
+    let first = |become_first: fn(&mut PodState)| -> io::Result<StateRecord> {
+        let order = folder::read_order(folder)?.ok_or(io::ErrorKind::NotFound)?;
+        let mut state = order.first_state();
+        become_first(&mut state);
+        Ok(StateRecord { state, processes: Vec::new() })
     };
-    change(&mut state);
-    let previous = record::read::<StateRecord>(folder, STATE).ok().flatten();
-    let processes = previous.map(|record| record.processes).unwrap_or_default();
-    record::write(folder, STATE, &StateRecord { state, processes })
+    let mut record = match record::read::<StateRecord>(folder, STATE) {
+        Ok(Some(record)) => record,
+        Ok(None) => first(|_| ())?,
+        Err(_) => first(lose)?,
+    };
+    let changed = change(&mut record.state);
+    record::write(folder, STATE, &record)?;
+    Ok(changed)
 }
 
 /// The first field that cannot be changed and differs.

@@ -72,6 +72,23 @@ async fn what_was_stopped_begins_again() {
     provider.start("again", &id).await.unwrap();
     wait_running(&provider, &id).await;
     assert_eq!(run_word(&provider, &id).await, "running");
+    let log = async || (read_log(&provider, &id, Default::default()).await == "begun\n").then_some(());
+    eventually("the log of its new life alone", log).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_still_stopping_cannot_be_started() {
+    let place = Place::new();
+    let provider = place.open();
+    let id = provider.create(&order("web", script("trap '' TERM; while :; do sleep 1000; done"))).await.unwrap();
+    wait_running(&provider, &id).await;
+    provider.stop("end", &id, PATIENCE).await.unwrap();
+    let error = provider.start("again", &id).await.unwrap_err();
+    assert!(matches!(&error, Error::Provider(error) if error.fault == Fault::Busy), "{error}");
+    provider.stop("end", &id, Duration::ZERO).await.unwrap();
+    wait_word(&provider, &id, "ended").await;
+    provider.start("again", &id).await.unwrap();
+    wait_running(&provider, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,6 +203,32 @@ async fn garbage_in_the_folder_is_told_and_left_alone() {
     assert!(seen.guest.mark.is_some() && seen.guest.run.known().is_none() && seen.pod.is_none(), "{seen:?}");
     provider.delete("end", &id).await.unwrap();
     assert!(workloads(&id).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_unknown_only_to_whom_it_may_belong() {
+    let place = Place::new();
+    let provider = place.open();
+    let mut web = order("web", sleeper());
+    web.mark.intent = Some(web.mark.owner_uid.clone());
+    let id = provider.create(&web).await.unwrap();
+    wait_running(&provider, &id).await;
+    provider.stop("end", &id, PATIENCE).await.unwrap();
+    wait_word(&provider, &id, "ended").await;
+    fs::write(place.folder(&id).join("order.json"), "{").unwrap();
+    let provider = place.open();
+    let rows = [
+        ("its own owner", Scope::Owner(web.mark.owner_uid), 1),
+        ("another owner", Scope::Owner("uid-other".into()), 0),
+        ("itself", Scope::Instance(id), 1),
+        ("all", Scope::Everything, 1),
+    ];
+    for (name, scope, shown) in rows {
+        let observed = provider.observe(&scope).await.unwrap();
+        assert_eq!((observed.completeness.is_complete(), observed.instances.len()), (shown == 0, shown), "{name}");
+    }
+    let other = provider.create(&order("other", sleeper())).await.unwrap();
+    wait_running(&provider, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

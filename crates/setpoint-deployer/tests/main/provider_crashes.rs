@@ -145,3 +145,26 @@ async fn what_has_no_shim_is_ended_by_a_stop() {
     assert!(matches!(&state.containers[0].phase, Phase::Ended(exit) if exit.code == 137), "{state:?}");
     provider.delete("end", &id).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_on_record_of_nothing_that_runs_may_be_damaged() {
+    let place = Place::new();
+    let provider = place.open();
+    let id = provider.create(&order("web", sleeper())).await.unwrap();
+    wait_running(&provider, &id).await;
+    place.kill_shim(&id);
+    wait_word(&provider, &id, "stopped").await;
+    fs::write(place.folder(&id).join("state.json"), "{").unwrap();
+    let provider = place.open();
+    assert_eq!(run_word(&provider, &id).await, "stopped");
+    provider.stop("end", &id, PATIENCE).await.unwrap();
+    let state = instance(&provider, &id).await.unwrap().pod.unwrap();
+    assert!(matches!(&state.containers[0].phase, Phase::Ended(exit) if exit.code == 137), "{state:?}");
+    fs::write(place.folder(&id).join("state.json"), "{").unwrap();
+    provider.start("again", &id).await.unwrap();
+    // It may have run already, and is to run once.
+    wait_word(&provider, &id, "ended").await;
+    fs::write(place.folder(&id).join("state.json"), "{").unwrap();
+    provider.delete("end", &id).await.unwrap();
+    assert!(!place.folder(&id).exists());
+}
