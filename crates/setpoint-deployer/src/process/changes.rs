@@ -152,7 +152,9 @@ mod tests {
         let mut first = listeners.listen("1");
         let mut second = listeners.listen("2");
         let everything = Changes { ids: BTreeSet::new(), everything: true };
-        for (told, expected) in [(changes([1]), (true, false)), (changes([3]), (false, false)), (everything, (true, true))] {
+        for (told, expected) in
+            [(changes([1]), (true, false)), (changes([3]), (false, false)), (everything, (true, true))]
+        {
             listeners.tell(&told);
             assert_eq!((first.has_changed().unwrap(), second.has_changed().unwrap()), expected, "{told:?}");
             first.mark_unchanged();

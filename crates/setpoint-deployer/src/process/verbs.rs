@@ -216,9 +216,11 @@ impl Place {
                 Content::Nothing => Err("it is not ours"),
                 Content::Unreadable(_) => Err("whose it is cannot be read"),
                 Content::Pod(pod) if pod.mark.cluster != self.settings.cluster => Err("it is another control plane's"),
-                Content::Pod(pod) => {
-                    Ok(Found { shim: known.shim().cloned(), pod_name: pod.pod_name.clone(), state: pod.state().cloned() })
-                }
+                Content::Pod(pod) => Ok(Found {
+                    shim: known.shim().cloned(),
+                    pod_name: pod.pod_name.clone(),
+                    state: pod.state().cloned(),
+                }),
             })
         });
         match found.map_err(|error| fault(operation, id, &error))? {
