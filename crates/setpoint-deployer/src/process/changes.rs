@@ -1,10 +1,10 @@
 //! Tells those who asked which instances to look at again, each at their own pace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::provider::Change;
 
@@ -87,6 +87,33 @@ impl Subscriber {
     }
 }
 
+/// Those who wait for a change of one instance each.
+#[derive(Debug, Default)]
+pub(super) struct Listeners(Mutex<HashMap<Box<str>, watch::Sender<()>>>);
+
+impl Listeners {
+    pub(super) fn listen(&self, id: &str) -> watch::Receiver<()> {
+        let mut listeners = self.0.lock();
+        listeners.entry(id.into()).or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+
+    /// Forgets an instance if the one who leaves is the last who listens to it. That one still has its receiver.
+    pub(super) fn leave(&self, id: &str) {
+        let mut listeners = self.0.lock();
+        if listeners.get(id).is_some_and(|sender| sender.receiver_count() <= 1) {
+            listeners.remove(id);
+        }
+    }
+
+    pub(super) fn tell(&self, changes: &Changes) {
+        let listeners = self.0.lock();
+        match changes.everything {
+            true => listeners.values().for_each(|sender| sender.send_replace(())),
+            false => changes.ids.iter().filter_map(|id| listeners.get(id)).for_each(|sender| sender.send_replace(())),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +144,25 @@ mod tests {
         while !subscribers.0.lock().is_empty() {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[test]
+    fn who_listens_to_one_hears_of_that_one() {
+        let listeners = Listeners::default();
+        let mut first = listeners.listen("1");
+        let mut second = listeners.listen("2");
+        let everything = Changes { ids: BTreeSet::new(), everything: true };
+        for (told, expected) in
+            [(changes([1]), (true, false)), (changes([3]), (false, false)), (everything, (true, true))]
+        {
+            listeners.tell(&told);
+            assert_eq!((first.has_changed().unwrap(), second.has_changed().unwrap()), expected, "{told:?}");
+            first.mark_unchanged();
+            second.mark_unchanged();
+        }
+        for id in ["1", "2"] {
+            listeners.leave(id);
+        }
+        assert!(listeners.0.lock().is_empty());
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use setpoint_core::observation::{Config, Guest, Mark, Reading};
 use setpoint_core::pod::{ContainerState, Phase, PodState};
 
+use super::cgroup::Cgroup;
 use super::changes::Changes;
 use super::folder;
 use super::index::Index;
@@ -67,6 +68,12 @@ pub(super) struct Pod {
 impl Pod {
     pub(super) fn state(&self) -> Option<&PodState> {
         self.record.as_ref().map(|record| &record.state)
+    }
+
+    /// The control groups of its containers that run, each with the name of the container.
+    pub(super) fn cgroups(&self) -> Vec<(String, Cgroup)> {
+        let processes = self.record.iter().flat_map(|record| &record.processes);
+        processes.filter_map(|process| Some((process.container.clone(), process.cgroup.clone()?))).collect()
     }
 }
 

@@ -10,17 +10,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_core::observation::{Completeness, Mark};
+use setpoint_core::pod::PodState;
 use setpoint_core::registry::Capabilities;
 use setpoint_core::split::Granularity;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::changes::{Changes, Subscribers};
+use super::cgroup::Cgroup;
+use super::changes::{Changes, Listeners, Subscribers};
 use super::folder;
 use super::inspection::inspect;
-use super::instances::{self, Content, Instances, Known};
+use super::instances::{self, Content, Instances, Known, Pod};
 use super::lock::Lock;
 use super::logs::LogWatch;
 use super::order::{LogLimits, instance_id};
@@ -62,6 +64,8 @@ pub struct ProcessProvider {
     pub(super) place: Arc<Place>,
     abilities: Abilities,
     watcher: AbortHandle,
+    /// Whether what was begun goes on when nobody waits for it any more.
+    finishes: bool,
 }
 
 /// The state folder and what is known of it.
@@ -74,8 +78,7 @@ pub(super) struct Place {
     pub(super) making: tokio::sync::Mutex<()>,
     pub(super) subscribers: Arc<Subscribers>,
     pub(super) log_watch: LogWatch,
-    /// Told of every change, for those who wait for one of their own.
-    pub(super) changed: watch::Sender<()>,
+    pub(super) listeners: Listeners,
 }
 
 impl ProcessProvider {
@@ -96,14 +99,23 @@ impl ProcessProvider {
             making: tokio::sync::Mutex::default(),
             subscribers: Arc::default(),
             log_watch: LogWatch::default(),
-            changed: watch::Sender::default(),
+            listeners: Listeners::default(),
         });
         let watcher = tokio::spawn(watch(Arc::downgrade(&place), sight)).abort_handle();
-        Ok(ProcessProvider { place, abilities: abilities(), watcher })
+        Ok(ProcessProvider { place, abilities: abilities(), watcher, finishes: true })
+    }
+
+    /// What it does ends where its caller drops it, as if the control plane had died there.
+    pub(super) fn cut_short(mut self) -> ProcessProvider {
+        self.finishes = false;
+        self
     }
 
     /// Does something to its end, also if nobody waits for that any more: it is soon over, and nothing is left half done.
     async fn finish<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        if !self.finishes {
+            return work.await;
+        }
         match tokio::spawn(work).await {
             Ok(result) => result,
             Err(failure) => match failure.try_into_panic() {
@@ -135,7 +147,7 @@ impl Place {
 
     fn tell(&self, changes: &Changes) {
         if !changes.is_empty() {
-            self.changed.send_replace(());
+            self.listeners.tell(changes);
             self.subscribers.tell(changes);
         }
     }
@@ -154,17 +166,25 @@ impl Place {
     }
 
     fn observe(&self, scope: &Scope) -> io::Result<Observed> {
-        let instances = self.look(|instances| {
+        let mut cgroups = Vec::new();
+        let mut instances = self.look(|instances| {
             let show = |(id, known): (&str, &Known)| known.show(id);
             match scope {
                 Scope::Everything => instances.iter().filter_map(show).collect::<Vec<_>>(),
-                Scope::Instance(id) => instances.get(id).and_then(|known| known.show(id)).into_iter().collect(),
+                Scope::Instance(id) => {
+                    let known = instances.get(id);
+                    cgroups = known.and_then(Known::pod).map(Pod::cgroups).unwrap_or_default();
+                    known.and_then(|known| known.show(id)).into_iter().collect()
+                }
                 Scope::Owner(owner) => {
                     let unreadable = self.unreadable_of(owner, instances);
                     instances.of_owner(owner).filter_map(show).chain(unreadable).collect()
                 }
             }
         })?;
+        for state in instances.iter_mut().filter_map(|instance| instance.pod.as_mut()) {
+            count_usage(state, &cgroups);
+        }
         let unreadable = instances.iter().filter(|instance| instance.guest.run.known().is_none()).count();
         let completeness = match unreadable {
             0 => Completeness::Complete,
@@ -286,6 +306,14 @@ impl Provider for ProcessProvider {
 
     fn events(&self) -> Option<mpsc::Receiver<Change>> {
         Some(self.place.subscribers.subscribe())
+    }
+}
+
+/// Says what each container uses at this moment, where the machine counts that.
+fn count_usage(state: &mut PodState, cgroups: &[(String, Cgroup)]) {
+    for container in state.containers.iter_mut().filter(|container| container.is_running()) {
+        let cgroup = cgroups.iter().find(|(name, _)| *name == container.name);
+        container.usage = cgroup.and_then(|(_, cgroup)| cgroup.usage()).or(container.usage.take());
     }
 }
 

@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -75,7 +74,7 @@ impl AsFd for Process {
     }
 }
 
-/// Starts the shim of a folder. It gets nothing of ours but its log: it outlives us.
+/// Starts the shim of a folder. It gets nothing of ours but its log, and begins a session of its own: it outlives us.
 pub(super) fn spawn_shim(executable: &Path, folder: &Path) -> io::Result<Process> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("shim.log"))?;
     let child = Command::new(executable)
@@ -86,7 +85,6 @@ pub(super) fn spawn_shim(executable: &Path, folder: &Path) -> io::Result<Process
         .stdin(Stdio::null())
         .stdout(File::try_clone(&log)?)
         .stderr(log)
-        .process_group(0)
         .spawn()?;
     Process::of_child(&child)
 }

@@ -47,7 +47,8 @@ impl ProcessSubject {
             cluster: cluster.into(),
             log_limits: Default::default(),
         };
-        ProcessProvider::open(settings).expect("a folder of our own can be opened")
+        // What the suite drops is to be cut off there.
+        ProcessProvider::open(settings).expect("a folder of our own can be opened").cut_short()
     }
 }
 

@@ -21,11 +21,11 @@ async fn who_opens_the_folder_again_disturbs_nothing() {
     let provider = place.open();
     let id = provider.create(&order("web", sleeper())).await.unwrap();
     wait_running(&provider, &id).await;
-    let (before, shim) = (instance(&provider, &id).await, place.shim_pid(&id));
+    let (before, shim) = (observe(&provider).await.instances, place.shim_pid(&id));
     drop(provider);
     for _ in 0..5 {
         let provider = place.open();
-        assert_eq!(instance(&provider, &id).await, before);
+        assert_eq!(observe(&provider).await.instances, before);
         assert_eq!((run_word(&provider, &id).await.as_str(), place.shim_pid(&id)), ("running", shim));
     }
     let provider = place.open();
@@ -43,7 +43,7 @@ async fn two_over_one_folder_see_and_do_the_same() {
     assert_eq!(other.unwrap(), id);
     wait_running(&first, &id).await;
     wait_running(&second, &id).await;
-    assert_eq!(instance(&first, &id).await, instance(&second, &id).await);
+    assert_eq!(observe(&first).await.instances, observe(&second).await.instances);
     assert_eq!(observe(&second).await.instances.len(), 1);
     second.stop("end", &id, PATIENCE).await.unwrap();
     wait_word(&first, &id, "ended").await;

@@ -46,7 +46,7 @@ impl Following {
     pub(super) fn new(place: &Arc<Place>, id: &str, container: &str, run: u32, folder: &Path) -> io::Result<Following> {
         let watched = place.log_watch.watched()?;
         let (folder, written) = watched.add(folder)?;
-        let changed = place.changed.subscribe();
+        let changed = place.listeners.listen(id);
         let (id, container) = (id.into(), container.into());
         Ok(Following { place: place.clone(), id, container, run, folder, watched, written, changed })
     }
@@ -56,7 +56,7 @@ impl Following {
         is_over(&self.place, &self.id, &self.container, self.run)
     }
 
-    /// Waits until something was written or has changed.
+    /// Waits until something was written or the instance has changed.
     pub(super) async fn more(&mut self) {
         // Neither sender goes away before its receiver: one is in the place, the other with those who watch.
         tokio::select! {
@@ -69,6 +69,7 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         self.watched.leave(self.folder);
+        self.place.listeners.leave(&self.id);
     }
 }
 
