@@ -6,11 +6,14 @@ use setpoint_core::observation::Mark;
 
 use super::instances::Pod;
 
+/// The cluster and the intent that an instance was made under.
+type Intent = (Box<str>, Option<Box<str>>);
+
 /// The ids of instances by what they bear. Whoever adds one takes the same out again.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     owners: HashMap<Box<str>, BTreeSet<Box<str>>>,
-    intents: HashMap<(Box<str>, Option<Box<str>>), BTreeSet<Box<str>>>,
+    intents: HashMap<Intent, BTreeSet<Box<str>>>,
     /// How many have each port.
     ports: BTreeMap<u16, usize>,
 }
