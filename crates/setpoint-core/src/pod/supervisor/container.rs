@@ -102,7 +102,7 @@ impl Run {
         let (is_started, is_ending) = (self.is_started(), self.is_ending());
         match kind {
             ProbeKind::Startup if !is_ending => self.startup.as_mut(),
-            ProbeKind::Readiness if is_started => self.readiness.as_mut(),
+            ProbeKind::Readiness if is_started && !self.is_killed() => self.readiness.as_mut(),
             ProbeKind::Liveness if is_started && !is_ending => self.liveness.as_mut(),
             _ => None,
         }

@@ -209,8 +209,9 @@ impl Supervisor {
         for index in 0..self.containers.len() {
             let role = self.plan.containers[index].role;
             match self.containers[index].activity {
-                Activity::Pending => self.spawn(index, 0, actions),
-                Activity::BackOff { until } if until <= now => {
+                Activity::Pending if self.state.containers[index].last_exit.is_none() => self.spawn(index, 0, actions),
+                Activity::BackOff { until } if until > now => {}
+                Activity::Pending | Activity::BackOff { .. } => {
                     let restarts = self.state.containers[index].restarts.saturating_add(1);
                     self.spawn(index, restarts, actions);
                 }
@@ -222,6 +223,12 @@ impl Supervisor {
                 Role::Main => true,
             };
             if !is_done && !is_initialized {
+                // Those after it wait for it now, and no more for a time.
+                for container in &mut self.containers[index + 1..] {
+                    if matches!(container.activity, Activity::BackOff { until } if until <= now) {
+                        container.activity = Activity::Pending;
+                    }
+                }
                 return;
             }
         }
