@@ -1,7 +1,10 @@
 //! What deployers promise, proven on the simulated one and on real processes.
 
-#![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
-#![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail loudly, and what it prints is shown then"
+)]
 
 mod instance;
 mod place;

@@ -74,7 +74,8 @@ async fn commands_say_what_they_have_to_and_how_they_ended() {
     let place = Place::new();
     let (provider, id) = running(&place).await;
     let root = place.folder(&id).canonicalize().unwrap().join("containers/main/root");
-    let rows: [(&str, &str, &'static [u8], (i32, String, String)); 8] = [
+    type Row = (&'static str, &'static str, &'static [u8], (i32, String, String));
+    let rows: [Row; 8] = [
         ("its output and errors", "echo out; echo err >&2", b"", (0, "out\n".into(), "err\n".into())),
         ("its code", "exit 7", b"", (7, String::new(), String::new())),
         ("a signal", "kill -9 $$", b"", (137, String::new(), String::new())),

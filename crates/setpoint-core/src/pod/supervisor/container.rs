@@ -105,7 +105,7 @@ impl Run {
         }
         match kind {
             ProbeKind::Startup if !is_ending => self.startup.as_mut(),
-            ProbeKind::Readiness if is_started => self.readiness.as_mut(),
+            ProbeKind::Readiness if is_started && !self.is_killed() => self.readiness.as_mut(),
             ProbeKind::Liveness if is_started && !is_ending => self.liveness.as_mut(),
             _ => None,
         }
