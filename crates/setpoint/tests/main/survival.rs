@@ -27,7 +27,6 @@ async fn workloads_do_not_notice_that_the_control_plane_is_killed() -> Result<()
     let mut random = SmallRng::seed_from_u64(proof::seed());
     let nonce = format!("{:08x}", random.random::<u32>());
     let mut server = Server::start_with_local_node(SETPOINT).await?;
-    let zombies_before = zombies()?;
     let mut client = server.client()?;
     let steady: Vec<String> = (0..WORKLOADS).map(|number| format!("steady-{number}-{nonce}")).collect();
     for name in &steady {
@@ -64,9 +63,15 @@ async fn workloads_do_not_notice_that_the_control_plane_is_killed() -> Result<()
         let pod = client.get(&format!("{PODS}/{name}")).await?.success()?;
         let container = &pod["status"]["containerStatuses"][0];
         ensure!(container["restartCount"] == 0 && container["ready"] == true, "{name}: {container:#}");
-        check_log(name, &client.get(&format!("{PODS}/{name}/log")).await?.text())?;
+        let so_far = check_log(name, &client.get(&format!("{PODS}/{name}/log")).await?.text())?;
+        wait_for(format!("{name} to be heard further"), PATIENCE, || async {
+            let log = server.client()?.get(&format!("{PODS}/{name}/log")).await?.text();
+            Ok((check_log(name, &log)? > so_far).then_some(()))
+        })
+        .await?;
     }
 
+    wait_for("zombies to be reaped", PATIENCE, || async { Ok(zombies(&server)?.is_empty().then_some(())) }).await?;
     for name in steady.iter().chain(present) {
         client.delete(&format!("{PODS}/{name}?gracePeriodSeconds=1")).await?;
     }
@@ -77,13 +82,12 @@ async fn workloads_do_not_notice_that_the_control_plane_is_killed() -> Result<()
     })
     .await?;
     ensure!(count(&all)?.is_empty(), "workloads outlived their pods: {:?}", count(&all)?);
-    let data = server.data_dir().display().to_string();
     wait_for("the last shim to end", PATIENCE, || async {
-        Ok(process_table::commanded(&format!("shim {data}"))?.is_empty().then_some(()))
+        Ok(process_table::commanded(&shim_of(&server))?.is_empty().then_some(()))
     })
     .await?;
-    wait_for("zombies to be reaped", PATIENCE, || async { Ok((zombies()? <= zombies_before).then_some(())) }).await?;
-    Ok(())
+    wait_for("the last zombie to be reaped", PATIENCE, || async { Ok(zombies(&server)?.is_empty().then_some(())) })
+        .await
 }
 
 /// Pods that are made and deleted just before the control plane is killed.
@@ -164,15 +168,24 @@ fn count(names: &[String]) -> Result<BTreeMap<String, Vec<Process>>> {
     Ok(found)
 }
 
-/// Every number from 0 on, each once.
-fn check_log(name: &str, log: &str) -> Result<()> {
+/// How many lines it has: every number from 0 on, each once.
+fn check_log(name: &str, log: &str) -> Result<usize> {
     ensure!(!log.is_empty(), "{name} has written nothing");
     for (expected, line) in log.lines().enumerate() {
         ensure!(line == expected.to_string(), "{name}: line {expected} of its log is {line:?}");
     }
-    Ok(())
+    Ok(log.lines().count())
 }
 
-fn zombies() -> Result<usize> {
-    Ok(process_table::processes()?.iter().filter(|process| process.is_zombie).count())
+/// The children of the control plane and of its shims that nobody has waited for.
+fn zombies(server: &Server) -> Result<Vec<Process>> {
+    let shims = process_table::commanded(&shim_of(server))?;
+    let parents: Vec<u32> = shims.iter().map(|shim| shim.pid).chain(server.pid()).collect();
+    let all = process_table::processes()?.into_iter();
+    Ok(all.filter(|process| process.is_zombie && parents.contains(&process.parent)).collect())
+}
+
+/// What stands in the command of a server's shims.
+fn shim_of(server: &Server) -> String {
+    format!("shim {}", server.data_dir().display())
 }

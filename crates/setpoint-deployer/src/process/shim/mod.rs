@@ -139,10 +139,11 @@ fn complain(error: &io::Error) {
 }
 
 async fn supervise(folder: &Path) -> io::Result<()> {
+    // First of all: what is typed where the control plane was started is not meant for us. It fails only for who has a
+    // session already.
+    let _ = rustix::process::setsid();
     let folder = folder.canonicalize()?;
     let _lock = lock(&folder)?;
-    // Who starts us may have made us the first of a session already.
-    let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     // Who reads where we are may tell us something at once: we have to listen by then.
     let signals = Signals::listen()?;
@@ -358,7 +359,9 @@ impl Shim {
         }
         let root = self.container(process.key).map(|container| container_root(&self.spawner.folder, &container.name));
         let root = root.unwrap_or_default();
-        let is_alone = self.reaper.is_childless;
+        // What was run beside it, by exec for example, is nobody's child here but in its control group.
+        let is_empty = process.cgroup.as_ref().is_none_or(|cgroup| cgroup.members().is_empty());
+        let is_alone = self.reaper.is_childless && is_empty;
         let is_left = !is_alone && tree::kill_container(process.identity.pid, process.cgroup.as_ref(), &root);
         let Some(ended_at) = process.ended_at.filter(|_| !is_left) else { return false };
         let is_silent = process.output.iter().all(JoinHandle::is_finished);
