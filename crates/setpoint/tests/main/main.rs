@@ -15,6 +15,7 @@ mod large_crds;
 mod node;
 mod openapi;
 mod people;
+mod pods;
 mod python;
 mod secrecy;
 mod secrets;
