@@ -61,7 +61,7 @@ async fn a_follower_reads_on_over_rotations_to_the_end() {
     let (one, other) = (read_log(&provider, &id, follow.clone()), read_log(&provider, &id, follow.clone()));
     let left = Logs::read(&provider, &id, "main", follow).await.unwrap();
     drop(left);
-    let go = async { fs::write(place.folder(&id).join("containers/main/root/go"), "").unwrap() };
+    let go = async { fs::write(place.folder(&id).join("containers/main/root").join("go"), "").unwrap() };
     let read = async { tokio::join!(one, other, go) };
     let (one, other, ()) = tokio::time::timeout(PATIENCE * 2, read).await.expect("it ends with the container");
     let expected: String = (1..=count).map(|number| format!("line {number}\n")).collect();
@@ -84,7 +84,7 @@ async fn each_run_has_a_log_and_a_follower_ends_with_its_run() {
     let follow = LogOptions { follow: true, ..LogOptions::default() };
     let mut stream = Logs::read(&provider, &id, "main", follow).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "first\n");
-    fs::write(place.folder(&id).join("containers/main/root/go"), "").unwrap();
+    fs::write(place.folder(&id).join("containers/main/root").join("go"), "").unwrap();
     let rest = tokio::time::timeout(PATIENCE, stream.next()).await.expect("it ends with its run");
     assert!(rest.is_none(), "{rest:?}");
     wait_state(&provider, &id, "its second run", |state| {

@@ -144,10 +144,10 @@ async fn version_2_describes_all_that_is_served() {
             let (plural, part) = name.split_once('/').unwrap_or((name, ""));
             let below = if part.is_empty() { String::new() } else { format!("/{part}") };
             let verbs = resource["verbs"].as_array().expect("verbs");
-            let (verb, method) = [("patch", "patch"), ("create", "post"), ("update", "put")]
+            let (verb, method) = [("patch", "patch"), ("create", "post"), ("update", "put"), ("get", "get")]
                 .into_iter()
                 .find(|(verb, _)| verbs.contains(&json!(verb)))
-                .expect("something can be written");
+                .expect("something can be done with it");
             let path = match (verb, part) {
                 ("create", "") => format!("{path}{namespace}/{plural}"),
                 _ => format!("{path}{namespace}/{plural}/{{name}}{below}"),
