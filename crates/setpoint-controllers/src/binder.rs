@@ -18,6 +18,7 @@ use setpoint_core::pod::NoticeKind;
 use setpoint_deployer::Retry;
 
 use crate::events::{Recorder, is_code, title};
+use crate::pod_watch;
 use crate::queue::{Outcome, Queue, Work};
 
 const SCHEDULER: &str = "default-scheduler";
@@ -53,8 +54,7 @@ impl Binder {
 
     async fn watch_pods(&self, queue: &Queue<String>) {
         let selector = format!("spec.nodeName=,spec.schedulerName={SCHEDULER}");
-        let config = watcher::Config::default().fields(&selector);
-        let mut events = pin!(watcher::watcher(Api::<Pod>::all(self.client.clone()), config).default_backoff());
+        let mut events = pin!(pod_watch::watch(self.client.clone(), &selector));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => self.unbound.lock().clear(),

@@ -12,6 +12,7 @@
 pub mod binder;
 pub mod events;
 pub mod node;
+mod pod_watch;
 pub mod queue;
 
 pub use binder::Binder;

@@ -27,13 +27,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::Client;
 use setpoint_core::pod::NodeFacts;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::{Change, Scope};
 
+use crate::pod_watch;
 use crate::queue::Queue;
 use registration::Registration;
 use sync::Sync;
@@ -77,8 +76,7 @@ impl NodeAgent {
 
 /// Takes in the Pods of the node and has those worked on that changed.
 async fn watch_pods(client: Client, sync: Arc<Sync>) {
-    let config = watcher::Config::default().fields(&format!("spec.nodeName={}", sync.node().name));
-    let mut events = pin!(watcher::watcher(Api::<Pod>::all(client), config).default_backoff());
+    let mut events = pin!(pod_watch::watch(client, &format!("spec.nodeName={}", sync.node().name)));
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
