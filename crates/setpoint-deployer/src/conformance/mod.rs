@@ -11,6 +11,7 @@ mod crashing;
 mod crowding;
 mod ending;
 mod failing;
+mod faulty;
 mod making;
 mod pretenders;
 mod record;
@@ -32,6 +33,7 @@ pub use crashing::*;
 pub use crowding::*;
 pub use ending::*;
 pub use failing::*;
+pub use faulty::{Faulty, Weather};
 pub use making::*;
 #[cfg(test)]
 pub(crate) use pretenders::order as sample_order;

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use setpoint_core::observation::Mark;
 
 use super::provider::{ProcessProvider, Settings};
-use crate::conformance::{CLUSTER, Kind, SECRET, Seen, Subject, Witness, greeting, mark};
+use crate::conformance::{CLUSTER, Faults, Faulty, Kind, SECRET, Seen, Subject, Weather, Witness, greeting, mark};
 use crate::provider::{Body, Order, PodOrder, Provider, Variables};
 
 /// Counts the places of this process, so that each is called otherwise.
@@ -30,6 +30,7 @@ static PLACES: AtomicU32 = AtomicU32::new(0);
 pub(super) struct ProcessSubject {
     executable: PathBuf,
     witness: ProcessTable,
+    weather: Weather,
 }
 
 impl ProcessSubject {
@@ -37,7 +38,8 @@ impl ProcessSubject {
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("setpoint-processes-{}-{number}", std::process::id()));
         fs::create_dir(&folder)?;
-        Ok(ProcessSubject { executable: executable.to_owned(), witness: ProcessTable::new(fs::canonicalize(folder)?)? })
+        let witness = ProcessTable::new(fs::canonicalize(folder)?)?;
+        Ok(ProcessSubject { executable: executable.to_owned(), witness, weather: Weather::default() })
     }
 
     fn open(&self, cluster: &str) -> ProcessProvider {
@@ -54,7 +56,12 @@ impl ProcessSubject {
 
 impl Subject for ProcessSubject {
     fn provider(&self) -> Arc<dyn Provider> {
-        Arc::new(self.open(CLUSTER))
+        // The machine itself does not lose answers: they get lost on the way.
+        Arc::new(Faulty::new(Arc::new(self.open(CLUSTER)), self.weather.clone()))
+    }
+
+    fn faults(&self) -> Option<&dyn Faults> {
+        Some(&self.weather)
     }
 
     fn witness(&self) -> &dyn Witness {
