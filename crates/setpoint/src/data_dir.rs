@@ -4,8 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+
+/// How long a child that was just forked may take to become a program of its own.
+const BECOMING_A_PROGRAM: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A data folder that this process alone uses, or alone of its sort.
 #[derive(Debug)]
@@ -25,7 +30,14 @@ impl DataDir {
             .with_context(|| format!("cannot make the data folder {}", path.display()))?;
         let lock_path = path.join("lock");
         let lock = lock_file(&lock_path)?;
-        match lock.try_lock() {
+        let begun = Instant::now();
+        let mut locked = lock.try_lock();
+        // A child of one that was just killed has its lock until it has become another program.
+        while matches!(locked, Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < BECOMING_A_PROGRAM {
+            std::thread::sleep(LOOK_AGAIN);
+            locked = lock.try_lock();
+        }
+        match locked {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
             Err(fs::TryLockError::WouldBlock) => bail!(
                 "the data folder {} is in use by another setpoint; stop that one or give this one its own with --data-dir",
