@@ -34,6 +34,10 @@ impl DataDir {
         let mut locked = lock.try_lock();
         // A child of one that was just killed has its lock until it has become another program.
         while matches!(locked, Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < BECOMING_A_PROGRAM {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a lock does not tell when it is free, and nothing else runs yet"
+            )]
             std::thread::sleep(LOOK_AGAIN);
             locked = lock.try_lock();
         }
