@@ -162,6 +162,34 @@ pub enum Change {
     Everything,
 }
 
+impl Abilities {
+    /// Those of a deployer that runs Pods from their commands, each as an instance of its own that shows at once; the rest
+    /// with struct update syntax.
+    pub const fn of_pods(deployer: &'static str) -> Abilities {
+        Abilities {
+            guests: Capabilities {
+                deployer,
+                fields: &[],
+                creates: true,
+                adopts: false,
+                has_run_state: true,
+                chooses_ids: false,
+                creates_before_delete: true,
+                update_restarts: false,
+                bills: false,
+                settle_seconds: 0,
+                running_words: &["running"],
+                stopped_words: &["stopped"],
+                passing_words: &[],
+            },
+            runs_pods: true,
+            runs_machines: false,
+            needs_image: false,
+            traffic: Granularity::EXACT,
+        }
+    }
+}
+
 impl Observed {
     pub fn instance(&self, id: &str) -> Option<&Instance> {
         self.instances.iter().find(|instance| *instance.guest.id == *id)

@@ -8,35 +8,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Reading};
-use setpoint_core::registry::Capabilities;
-use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 use setpoint_deployer::provider::{Abilities, Answer, Body, Instance, Observed, Order, Provider, Scope};
 use setpoint_deployer::{Error, Fault, Operation, Result};
 
 use crate::folder::{Entry, EntryMark, Folder};
 
-pub static ABILITIES: Abilities = Abilities {
-    guests: Capabilities {
-        deployer: "folder",
-        fields: &[],
-        creates: true,
-        adopts: false,
-        has_run_state: true,
-        chooses_ids: false,
-        creates_before_delete: true,
-        update_restarts: false,
-        bills: false,
-        settle_seconds: 0,
-        running_words: &["running"],
-        stopped_words: &["stopped"],
-        passing_words: &[],
-    },
-    runs_pods: true,
-    runs_machines: false,
-    needs_image: false,
-    traffic: Granularity::EXACT,
-};
+pub static ABILITIES: Abilities = Abilities::of_pods("folder");
 
 /// A client of a folder. It remembers nothing.
 #[derive(Debug)]

@@ -10,8 +10,6 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Reading};
-use setpoint_core::registry::Capabilities;
-use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 
 use super::{Kind, SECRET, Seen, Subject, Witness, mark};
@@ -26,32 +24,8 @@ pub struct Noop;
 #[derive(Debug, Clone, Copy)]
 pub struct Liar;
 
-static NOOP: Abilities = abilities("noop");
-static LIAR: Abilities = abilities("liar");
-
-const fn abilities(deployer: &'static str) -> Abilities {
-    Abilities {
-        guests: Capabilities {
-            deployer,
-            fields: &[],
-            creates: true,
-            adopts: false,
-            has_run_state: true,
-            chooses_ids: false,
-            creates_before_delete: true,
-            update_restarts: false,
-            bills: false,
-            settle_seconds: 0,
-            running_words: &["running"],
-            stopped_words: &["stopped"],
-            passing_words: &[],
-        },
-        runs_pods: true,
-        runs_machines: false,
-        needs_image: false,
-        traffic: Granularity::EXACT,
-    }
-}
+static NOOP: Abilities = Abilities::of_pods("noop");
+static LIAR: Abilities = Abilities::of_pods("liar");
 
 impl Driver for Noop {
     fn name(&self) -> &str {

@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Reading};
-use setpoint_core::registry::Capabilities;
 use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 use tokio::time::Instant;
@@ -25,27 +24,7 @@ use crate::registry::{Context, Driver, Parts, Settings};
 #[derive(Debug)]
 pub(crate) struct Reference;
 
-static ABILITIES: Abilities = Abilities {
-    guests: Capabilities {
-        deployer: "reference",
-        fields: &[],
-        creates: true,
-        adopts: false,
-        has_run_state: true,
-        chooses_ids: false,
-        creates_before_delete: true,
-        update_restarts: false,
-        bills: false,
-        settle_seconds: 0,
-        running_words: &["running"],
-        stopped_words: &["stopped"],
-        passing_words: &[],
-    },
-    runs_pods: true,
-    runs_machines: false,
-    needs_image: false,
-    traffic: Granularity::PERCENT,
-};
+static ABILITIES: Abilities = Abilities { traffic: Granularity::PERCENT, ..Abilities::of_pods("reference") };
 
 impl Driver for Reference {
     fn name(&self) -> &str {

@@ -11,8 +11,6 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use setpoint_core::observation::{Completeness, Config, Guest, Mark, Reading};
 use setpoint_core::pod::{ContainerState, Exit, NoticeKind, Phase, PodState, Role};
-use setpoint_core::registry::Capabilities;
-use setpoint_core::split::Granularity;
 use setpoint_core::value::Fields;
 use setpoint_deployer::provider::{Abilities, Answer, Body, Change, Instance, Observed, Order, PodOrder, Scope};
 use setpoint_deployer::{Error, Fault, Operation, Provider};
@@ -41,23 +39,7 @@ pub(super) struct Made {
 
 impl FakeProvider {
     pub(super) fn new() -> Arc<FakeProvider> {
-        let guests = Capabilities {
-            deployer: "fake",
-            fields: &[],
-            creates: true,
-            adopts: false,
-            has_run_state: true,
-            chooses_ids: false,
-            creates_before_delete: true,
-            update_restarts: false,
-            bills: false,
-            settle_seconds: 0,
-            running_words: &["running"],
-            stopped_words: &["stopped"],
-            passing_words: &[],
-        };
-        let traffic = Granularity::EXACT;
-        let abilities = Abilities { guests, runs_pods: true, runs_machines: false, needs_image: false, traffic };
+        let abilities = Abilities::of_pods("fake");
         Arc::new(FakeProvider { abilities, place: Mutex::default() })
     }
 
