@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
 //! | [`binder`] | puts Pods that have no node on the local one |
+//! | [`manager`] | all of them together |
+//! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
 //! | [`events`] | Events that people read, each told once |
 //!
@@ -11,9 +13,12 @@
 
 pub mod binder;
 pub mod events;
+pub mod manager;
 pub mod node;
 mod pod_watch;
 pub mod queue;
+pub mod runtime;
 
 pub use binder::Binder;
+pub use manager::Manager;
 pub use node::NodeAgent;

@@ -1,6 +1,7 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
 mod client;
+mod controllers;
 mod crds;
 mod data_dir;
 mod deployers;

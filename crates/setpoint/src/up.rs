@@ -22,7 +22,7 @@ use crate::local::Local;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
-use crate::{issuer, logging, token, user};
+use crate::{controllers, issuer, logging, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -106,6 +106,7 @@ impl Up {
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
+        let controllers = controllers::start(&server);
         let local = if self.no_local { None } else { Some(Local::start(&server, &data).await?) };
         let access = Access {
             server: &url,
@@ -122,6 +123,7 @@ impl Up {
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         let stop = async {
             stop.await;
+            controllers.abort();
             local.into_iter().for_each(Local::stop);
         };
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;

@@ -133,7 +133,10 @@ const BINDINGS: &[(&str, &[&str])] = &[
 ];
 
 /// Each gives the ClusterRole of its own name to users.
-const USER_BINDINGS: &[(&str, &[&str])] = &[("system:kube-scheduler", &["system:kube-scheduler"])];
+const USER_BINDINGS: &[(&str, &[&str])] = &[
+    ("system:kube-controller-manager", &["system:kube-controller-manager"]),
+    ("system:kube-scheduler", &["system:kube-scheduler"]),
+];
 
 const ROLES: &[Role] = &[
     Role { name: "admin", part_of: None, rules: Rules::Gathered },
@@ -172,6 +175,7 @@ const ROLES: &[Role] = &[
             ],
         )],
     ),
+    own("system:kube-controller-manager", CONTROLLERS),
     own("system:kube-scheduler", SCHEDULER),
     own(
         "system:monitoring",
@@ -213,6 +217,31 @@ const NODE: &[Rule] = &[
     on(GET, &[""], &["persistentvolumeclaims"]),
     on(&["create", "delete", "get", "patch", "update"], &["coordination.k8s.io"], &["leases"]),
     on(CREATE, &[""], &["serviceaccounts/token"]),
+];
+
+/// What makes Pods of workloads, addresses of Pods, and Nodes of Environments. Kubernetes gives each controller an account
+/// of its own; here they are one program, with the rights of all.
+const CONTROLLERS: &[Rule] = &[
+    on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
+    on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[""], &["endpoints", "pods"]),
+    on(&["patch", "update"], &[""], &["nodes/status", "pods/status"]),
+    on(CREATE, &[""], &["pods/eviction"]),
+    on(READ, &[""], &["namespaces", "services"]),
+    on(&["delete", "get", "list", "patch", "update", "watch"], &[""], &["nodes"]),
+    on(
+        &["create", "delete", "get", "list", "patch", "update", "watch"],
+        &["apps"],
+        &["controllerrevisions", "replicasets"],
+    ),
+    on(&["get", "list", "patch", "update", "watch"], &["apps"], &["deployments"]),
+    on(&["patch", "update"], &["apps"], &["deployments/finalizers", "replicasets/finalizers"]),
+    on(&["get", "patch", "update"], &["apps"], &["deployments/status", "replicasets/status"]),
+    on(&["delete", "get", "list", "patch", "update", "watch"], &["batch"], &["jobs"]),
+    on(&["get", "patch", "update"], &["batch"], &["jobs/finalizers", "jobs/status"]),
+    on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["discovery.k8s.io"], &["endpointslices"]),
+    on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
+    on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments"]),
+    on(&["get", "patch", "update"], &[OWN], &["environments/finalizers", "environments/status"]),
 ];
 
 /// What puts Pods on nodes.

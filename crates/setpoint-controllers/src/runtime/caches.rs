@@ -1,0 +1,159 @@
+//! The caches that all controllers share: one watch for each kind, however many read it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::Resource;
+use setpoint_api::environment::Environment;
+use setpoint_core::workload::selection;
+
+use super::cache::{Cache, Follows, Index};
+
+/// By the uid of the controller that owns it.
+pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
+/// By the node it is on; those on none are under "".
+pub const PODS_BY_NODE: Index<Pod> = Index { name: "node", values: node };
+/// By each of its labels, as `namespace/key=value`.
+pub const PODS_BY_LABEL: Index<Pod> = Index { name: "label", values: labels };
+/// Those that nobody controls, by namespace.
+pub const PODS_BY_ORPHANAGE: Index<Pod> = Index { name: "orphanage", values: orphanage };
+pub const REPLICA_SETS_BY_OWNER: Index<ReplicaSet> = Index { name: "owner", values: owner };
+pub const REPLICA_SETS_BY_ORPHANAGE: Index<ReplicaSet> = Index { name: "orphanage", values: orphanage };
+/// By one pair of its selector, as `namespace/key=value`: whoever has all pairs has this one. Those whose selector has no
+/// pairs are under `namespace/`. See [`selected_by`].
+pub const REPLICA_SETS_BY_SELECTOR: Index<ReplicaSet> = Index { name: "selector", values: replica_set_selector };
+pub const DEPLOYMENTS_BY_SELECTOR: Index<Deployment> = Index { name: "selector", values: deployment_selector };
+pub const JOBS_BY_SELECTOR: Index<Job> = Index { name: "selector", values: job_selector };
+/// By one pair of its selector, as `namespace/key=value`; those without a selector under nothing.
+pub const SERVICES_BY_SELECTOR: Index<Service> = Index { name: "selector", values: service_selector };
+/// By the Service that it is of, as `namespace/name`.
+pub const SLICES_BY_SERVICE: Index<EndpointSlice> = Index { name: "service", values: service_of };
+
+#[derive(Debug, Clone)]
+pub struct Caches {
+    pub pods: Arc<Cache<Pod>>,
+    pub replica_sets: Arc<Cache<ReplicaSet>>,
+    pub deployments: Arc<Cache<Deployment>>,
+    pub jobs: Arc<Cache<Job>>,
+    pub services: Arc<Cache<Service>>,
+    pub endpoint_slices: Arc<Cache<EndpointSlice>>,
+    pub endpoints: Arc<Cache<Endpoints>>,
+    pub nodes: Arc<Cache<Node>>,
+    /// Those of `kube-node-lease` alone.
+    pub node_leases: Arc<Cache<Lease>>,
+    pub environments: Arc<Cache<Environment>>,
+}
+
+impl Default for Caches {
+    fn default() -> Caches {
+        Caches {
+            pods: Cache::new("Pod", &[PODS_BY_OWNER, PODS_BY_NODE, PODS_BY_LABEL, PODS_BY_ORPHANAGE]),
+            replica_sets: Cache::new(
+                "ReplicaSet",
+                &[REPLICA_SETS_BY_OWNER, REPLICA_SETS_BY_ORPHANAGE, REPLICA_SETS_BY_SELECTOR],
+            ),
+            deployments: Cache::new("Deployment", &[DEPLOYMENTS_BY_SELECTOR]),
+            jobs: Cache::new("Job", &[JOBS_BY_SELECTOR]),
+            services: Cache::new("Service", &[SERVICES_BY_SELECTOR]),
+            endpoint_slices: Cache::new("EndpointSlice", &[SLICES_BY_SERVICE]),
+            endpoints: Cache::new("Endpoints", &[]),
+            nodes: Cache::new("Node", &[]),
+            node_leases: Cache::new("Lease", &[]),
+            environments: Cache::new("Environment", &[]),
+        }
+    }
+}
+
+impl Caches {
+    pub fn all(&self) -> [&dyn Follows; 10] {
+        [
+            &*self.pods,
+            &*self.replica_sets,
+            &*self.deployments,
+            &*self.jobs,
+            &*self.services,
+            &*self.endpoint_slices,
+            &*self.endpoints,
+            &*self.nodes,
+            &*self.node_leases,
+            &*self.environments,
+        ]
+    }
+
+    /// Returns once everything there is has been listed. Before that nobody may act: what is not there yet would be made
+    /// again.
+    pub async fn completed(&self) {
+        for cache in self.all() {
+            cache.completed().await;
+        }
+    }
+}
+
+fn owner<K: Resource>(object: &K) -> Vec<String> {
+    selection::controller_of(object.meta()).map(|owner| owner.uid.clone()).into_iter().collect()
+}
+
+fn namespace<K: Resource>(object: &K) -> Vec<String> {
+    vec![object.meta().namespace.clone().unwrap_or_default()]
+}
+
+fn orphanage<K: Resource>(object: &K) -> Vec<String> {
+    if selection::controller_of(object.meta()).is_some() { Vec::new() } else { namespace(object) }
+}
+
+fn node(pod: &Pod) -> Vec<String> {
+    vec![pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()]
+}
+
+fn labels(pod: &Pod) -> Vec<String> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    pod.metadata.labels.iter().flatten().map(|(key, value)| label_value(namespace, key, value)).collect()
+}
+
+fn service_selector(service: &Service) -> Vec<String> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let mut pairs = service.spec.iter().flat_map(|spec| spec.selector.iter().flatten());
+    pairs.next().map(|(key, value)| label_value(namespace, key, value)).into_iter().collect()
+}
+
+fn replica_set_selector(set: &ReplicaSet) -> Vec<String> {
+    selector(&set.metadata, set.spec.as_ref().map(|spec| &spec.selector))
+}
+
+fn deployment_selector(deployment: &Deployment) -> Vec<String> {
+    selector(&deployment.metadata, deployment.spec.as_ref().map(|spec| &spec.selector))
+}
+
+fn job_selector(job: &Job) -> Vec<String> {
+    selector(&job.metadata, job.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
+}
+
+fn selector(meta: &ObjectMeta, selector: Option<&LabelSelector>) -> Vec<String> {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let mut pairs = selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
+    let pair = pairs.next().map(|(key, value)| label_value(namespace, key, value));
+    vec![pair.unwrap_or_else(|| format!("{namespace}/"))]
+}
+
+/// Where those are found in an index by selector who may select an object: for each, the whole selector has yet to be asked.
+pub fn selected_by(object: &ObjectMeta) -> impl Iterator<Item = String> {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let pairs = object.labels.iter().flatten().map(move |(key, value)| label_value(namespace, key, value));
+    pairs.chain([format!("{namespace}/")])
+}
+
+fn service_of(slice: &EndpointSlice) -> Vec<String> {
+    let service = slice.metadata.labels.iter().flatten().find(|(key, _)| *key == "kubernetes.io/service-name");
+    let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
+    service.map(|(_, name)| format!("{namespace}/{name}")).into_iter().collect()
+}
+
+/// How a label is written in an index.
+pub fn label_value(namespace: &str, key: &str, value: &str) -> String {
+    format!("{namespace}/{key}={value}")
+}

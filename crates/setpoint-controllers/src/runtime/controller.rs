@@ -1,0 +1,64 @@
+//! What a controller is.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use setpoint_deployer::Retry;
+use thiserror::Error;
+
+use super::caches::Caches;
+use super::round::Round;
+use crate::queue::{Key, Queue};
+
+/// What acts on the objects of a kind, one at a time.
+///
+/// A controller holds nothing that it could not lose: what it knows it reads from the caches, what it decides it has the
+/// core decide, and what it does it does so that doing it twice is as doing it once. Whoever drives it sees to it that no
+/// key is worked on twice at once, and that the caches show what the last round wrote.
+pub trait Controller: Send + Sync + 'static {
+    type Key: Key;
+
+    /// What it is called in metrics and logs, such as `replicaset`.
+    const NAME: &'static str;
+
+    /// Has the keys added that a change concerns: listens to the caches. Called once, before they are fed.
+    fn wire(self: &Arc<Self>, caches: &Caches, queue: &Arc<Queue<Self::Key>>);
+
+    /// Brings one object nearer to what it should be. The object may be gone: then there is nothing to do.
+    fn reconcile(&self, key: &Self::Key, round: &mut Round) -> impl Future<Output = Result<Next, Error>> + Send;
+
+    /// The object that people look at, to tell them there that work on it panicked.
+    fn about(&self, key: &Self::Key) -> Option<ObjectReference>;
+
+    /// The keys of everything there is, for a look at all of it.
+    fn keys(&self) -> Vec<Self::Key>;
+}
+
+/// What comes after a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing until something changes.
+    Idle,
+    /// The same again after so long, if nothing changes before.
+    After(Duration),
+}
+
+/// Why a round did not get to its end.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error(transparent)]
+    Provider(#[from] setpoint_deployer::Error),
+}
+
+impl Error {
+    pub fn retry(&self) -> Retry {
+        match self {
+            Error::Api(_) => Retry::BackOff,
+            Error::Provider(error) => error.retry(),
+        }
+    }
+}
