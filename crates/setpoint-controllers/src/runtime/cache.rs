@@ -174,15 +174,19 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
 
     /// Takes in what a watch says. Only one task may do so.
     pub fn apply(&self, event: Event<K>) {
-        let newest = match &event {
-            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => version(object),
-            Event::Init | Event::InitDone => 0,
-        };
         let (is_begun, is_complete) = (matches!(event, Event::Init), matches!(event, Event::InitDone));
-        let changes = self.contents.write().apply(self.indexes, event);
-        // What a list names counts once all of it is shown.
+        let (changes, newest) = {
+            let mut contents = self.contents.write();
+            let newest = match &event {
+                Event::Apply(object) | Event::Delete(object) => version(object),
+                // What a list names counts once all of it is shown.
+                Event::InitDone => contents.listed.values().map(|object| version(&**object)).max().unwrap_or_default(),
+                Event::Init | Event::InitApply(_) => 0,
+            };
+            (contents.apply(self.indexes, event), newest)
+        };
         self.progress.send_modify(|progress| {
-            progress.version = progress.version.max(if changes.is_empty() { 0 } else { newest });
+            progress.version = progress.version.max(newest);
             progress.begun += u64::from(is_begun);
             if is_complete {
                 progress.complete = progress.begun;
@@ -285,4 +289,176 @@ impl<K: Resource<DynamicType = ()> + 'static> Contents<K> {
 /// Versions are numbers that grow; what is none (no server does that today) is before all.
 fn version<K: Resource>(object: &K) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+
+    const BY_NODE: Index<Pod> = Index {
+        name: "node",
+        values: |pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).into_iter().collect(),
+    };
+
+    fn pod(name: &str, uid: &str, version: u64, node: &str) -> Pod {
+        let meta = json!({"name": name, "namespace": "shop", "uid": uid, "resourceVersion": version.to_string()});
+        serde_json::from_value(json!({"metadata": meta, "spec": {"nodeName": node, "containers": []}})).unwrap()
+    }
+
+    fn cache() -> Arc<Cache<Pod>> {
+        Cache::new("Pod", const { &[BY_NODE] })
+    }
+
+    fn list(cache: &Cache<Pod>, pods: &[Pod]) {
+        cache.apply(Event::Init);
+        pods.iter().for_each(|pod| cache.apply(Event::InitApply(pod.clone())));
+        cache.apply(Event::InitDone);
+    }
+
+    fn on(cache: &Cache<Pod>, node: &str) -> Vec<String> {
+        cache.by(&BY_NODE, node).iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_list_shows_all_at_once_and_tells_only_what_differs() {
+        let cache = cache();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        cache.listen({
+            let told = told.clone();
+            move |change: &Change<Pod>| {
+                let shown = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.metadata.uid.clone());
+                told.lock().push((shown(&change.before), shown(&change.after)));
+            }
+        });
+        let heard = || std::mem::take(&mut *told.lock());
+        let some = |uid: &str| Some(uid.to_owned());
+
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply(pod("a", "a1", 1, "n")));
+        assert!(cache.is_empty() && !cache.is_complete(), "half a list proves nothing");
+        list(&cache, &[pod("a", "a1", 1, "n"), pod("b", "b1", 2, "n")]);
+        assert!(cache.is_complete());
+        assert_eq!(heard(), [(None, some("a1")), (None, some("b1"))], "the first list names all");
+        list(&cache, &[pod("a", "a1", 1, "n"), pod("b", "b1", 9, "n"), pod("c", "c1", 8, "n")]);
+        assert_eq!(heard(), [(some("b1"), some("b1")), (None, some("c1"))]);
+        list(&cache, &[pod("c", "c2", 12, "n")]);
+        assert_eq!(heard(), [(some("a1"), None), (some("b1"), None), (some("c1"), some("c2"))]);
+        cache.apply(Event::Apply(pod("c", "c2", 12, "n")));
+        cache.apply(Event::Delete(pod("x", "x1", 13, "n")));
+        assert_eq!(heard(), [], "what is known, and what was never there, is no news");
+    }
+
+    #[test]
+    fn an_index_follows_its_objects() {
+        let cache = cache();
+        list(&cache, &[pod("b", "b1", 1, "east"), pod("a", "a1", 2, "east")]);
+        assert_eq!(on(&cache, "east"), ["a", "b"], "in the order of names");
+        cache.apply(Event::Apply(pod("a", "a1", 3, "west")));
+        assert_eq!((on(&cache, "east"), on(&cache, "west")), (vec!["b".to_owned()], vec!["a".to_owned()]));
+        cache.apply(Event::Delete(pod("a", "a1", 4, "west")));
+        assert_eq!((cache.count_by(&BY_NODE, "east"), cache.count_by(&BY_NODE, "west")), (1, 0));
+        list(&cache, &[]);
+        assert!(on(&cache, "east").is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_seen_when_the_watch_or_a_later_list_shows_it() {
+        struct Row {
+            name: &'static str,
+            expected: fn(&Cache<Pod>) -> Expected,
+            then: &'static [fn(&Cache<Pod>)],
+            is_seen: bool,
+        }
+        let created: fn(&Cache<Pod>) -> Expected = |cache| cache.expect(&pod("new", "n1", 20, ""));
+        let removed: fn(&Cache<Pod>) -> Expected = |cache| cache.expect_gone(&pod("a", "a1", 1, ""));
+        let rows = [
+            Row { name: "nothing happened", expected: created, then: &[], is_seen: false },
+            Row {
+                name: "an older change",
+                expected: created,
+                then: &[|cache| cache.apply(Event::Apply(pod("b", "b1", 19, "")))],
+                is_seen: false,
+            },
+            Row {
+                name: "the write itself",
+                expected: created,
+                then: &[|cache| cache.apply(Event::Apply(pod("new", "n1", 20, "")))],
+                is_seen: true,
+            },
+            Row {
+                name: "something later",
+                expected: created,
+                then: &[|cache| cache.apply(Event::Apply(pod("b", "b1", 21, "")))],
+                is_seen: true,
+            },
+            Row {
+                name: "half of a list",
+                expected: created,
+                then: &[|cache| {
+                    cache.apply(Event::Init);
+                    cache.apply(Event::InitApply(pod("z", "z1", 30, "")));
+                }],
+                is_seen: false,
+            },
+            Row {
+                name: "a later list without it: it came and went",
+                expected: created,
+                then: &[|cache| list(cache, &[])],
+                is_seen: true,
+            },
+            Row { name: "still there", expected: removed, then: &[], is_seen: false },
+            Row {
+                name: "gone",
+                expected: removed,
+                then: &[|cache| cache.apply(Event::Delete(pod("a", "a1", 22, "")))],
+                is_seen: true,
+            },
+            Row {
+                name: "replaced by another of its name",
+                expected: removed,
+                then: &[|cache| cache.apply(Event::Apply(pod("a", "a2", 23, "")))],
+                is_seen: true,
+            },
+        ];
+        for row in rows {
+            let cache = cache();
+            list(&cache, &[pod("a", "a1", 1, "")]);
+            let expected = (row.expected)(&cache);
+            let waiting = tokio::spawn({
+                let (cache, expected) = (cache.clone(), expected.clone());
+                async move { cache.seen(&expected).await }
+            });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            row.then.iter().for_each(|then| then(&cache));
+            assert_eq!(cache.has_seen(&expected), row.is_seen, "{}", row.name);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(waiting.is_finished(), row.is_seen, "{}", row.name);
+            waiting.abort();
+        }
+    }
+
+    #[test]
+    fn a_write_that_changed_nothing_is_seen_already() {
+        let cache = cache();
+        list(&cache, &[pod("a", "a1", 25, "")]);
+        assert!(cache.has_seen(&cache.expect(&pod("a", "a1", 25, ""))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_was_under_way_before_the_write_does_not_show_it() {
+        let cache = cache();
+        list(&cache, &[]);
+        cache.apply(Event::Init);
+        let expected = cache.expect(&pod("new", "n1", 20, ""));
+        cache.apply(Event::InitDone);
+        assert!(!cache.has_seen(&expected));
+        list(&cache, &[]);
+        assert!(cache.has_seen(&expected));
+    }
 }
