@@ -8,9 +8,9 @@ use setpoint_testkit::Server;
 /// Controllers that act on workloads. Leases and heartbeats of nodes go on while nothing happens.
 const WORKLOADS: [&str; 6] = ["replicaset", "deployment", "job", "endpoints", "scheduler", "node"];
 /// How many rounds each controller has made.
-const COUNT: &str = "setpoint_reconcile_seconds_count";
+const COUNT: &str = "setpoint_controller_reconcile_seconds_count";
 /// How long keys waited before they were worked on.
-const WAITS: &str = "setpoint_queue_seconds_bucket";
+const WAITS: &str = "setpoint_controller_queue_latency_seconds_bucket";
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reconciles {
