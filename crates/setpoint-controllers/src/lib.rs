@@ -8,12 +8,14 @@
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
 //! | [`events`] | Events that people read, each told once |
+//! | [`metrics`] | what they count |
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
 pub mod binder;
 pub mod events;
 pub mod manager;
+pub mod metrics;
 pub mod node;
 mod pod_watch;
 pub mod queue;
