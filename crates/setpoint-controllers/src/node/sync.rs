@@ -182,7 +182,8 @@ impl Sync {
                 now: Timestamp::now(),
             });
             if let (Some(pod), Some(status)) = (&known, &decision.status) {
-                let Some(written) = self.write_status(pod, status).await? else { return Ok(Outcome::Done) };
+                let ports = decision.ports.as_deref();
+                let Some(written) = self.write_status(pod, status, ports).await? else { return Ok(Outcome::Done) };
                 memory.written = written.metadata.resource_version.clone();
                 known = Some(Arc::new(written));
             }
@@ -274,7 +275,7 @@ impl Sync {
             let (node, now) = (&self.node, Timestamp::now());
             let facts = Facts { pod: Some(pod), instance: None, hold: Some(&hold), ordered_grace: None, node, now };
             if let Some(status) = agent::decide(facts).status {
-                self.write_status(pod, &status).await?;
+                self.write_status(pod, &status, None).await?;
             }
         }
         Err(SyncError::Held(hold))
@@ -333,8 +334,9 @@ impl Sync {
         &self,
         pod: &Pod,
         status: &k8s_openapi::api::core::v1::PodStatus,
+        ports: Option<&str>,
     ) -> Result<Option<Pod>, SyncError> {
-        let patch = Patch::Strategic(status_patch::patch(pod, status));
+        let patch = Patch::Strategic(status_patch::patch(pod, status, ports));
         match self.api(pod).patch_status(name(pod), &PatchParams::default(), &patch).await {
             Ok(written) => Ok(Some(written)),
             Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(None),
