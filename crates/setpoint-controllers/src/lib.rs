@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
-//! | [`binder`] | puts Pods that have no node on the local one |
+//! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -11,14 +11,12 @@
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
-pub mod binder;
+pub mod environment;
 pub mod events;
 pub mod manager;
 pub mod node;
-mod pod_watch;
 pub mod queue;
 pub mod runtime;
 
-pub use binder::Binder;
 pub use manager::Manager;
 pub use node::NodeAgent;

@@ -3,12 +3,19 @@
 use kube::Client;
 use tokio::task::JoinSet;
 
-use crate::runtime::{Caches, Clock, feed};
+use crate::environment::{self, Environments};
+use crate::runtime::{Caches, Clock, Runner, feed};
+
+/// How many Environments are worked on at once: most of the work is waiting for a provider.
+const ENVIRONMENTS_AT_ONCE: usize = 16;
 
 /// What the controllers are given.
 pub struct Manager {
     pub client: Client,
     pub clock: Clock,
+    /// Shared with the agent of this machine's node, where there is one.
+    pub caches: Caches,
+    pub environments: environment::Setup,
 }
 
 impl std::fmt::Debug for Manager {
@@ -20,12 +27,15 @@ impl std::fmt::Debug for Manager {
 impl Manager {
     /// Works until it is dropped.
     pub async fn run(self) {
-        let caches = Caches::default();
+        let caches = self.caches;
         let mut controllers: JoinSet<()> = JoinSet::new();
         // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
+        let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
+        let environments = Runner::new(environments, &caches, self.clock);
         let mut feeds = feed::feed(&caches, &self.client);
         caches.completed().await;
         // Each: `controllers.spawn(sets.run(AT_ONCE));` once the caches are complete.
+        controllers.spawn(environments.run(ENVIRONMENTS_AT_ONCE));
         while feeds.join_next().await.is_some() {}
         controllers.shutdown().await;
     }
