@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -17,6 +18,8 @@ pub mod manager;
 pub mod node;
 pub mod queue;
 pub mod runtime;
+pub mod scheduler;
 
 pub use manager::Manager;
 pub use node::NodeAgent;
+pub use scheduler::Scheduler;

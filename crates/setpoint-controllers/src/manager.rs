@@ -4,6 +4,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 use crate::environment::{self, Environments};
+use crate::scheduler::Scheduler;
 use crate::runtime::{Caches, Clock, Runner, feed};
 
 /// How many Environments are worked on at once: most of the work is waiting for a provider.
@@ -12,6 +13,8 @@ const ENVIRONMENTS_AT_ONCE: usize = 16;
 /// What the controllers are given.
 pub struct Manager {
     pub client: Client,
+    /// With the rights of a scheduler.
+    pub scheduler: Client,
     pub clock: Clock,
     /// Shared with the agent of this machine's node, where there is one.
     pub caches: Caches,
@@ -32,10 +35,12 @@ impl Manager {
         // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
         let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
         let environments = Runner::new(environments, &caches, self.clock);
+        let scheduler = Runner::new(Scheduler::new(self.scheduler, caches.clone()), &caches, self.clock);
         let mut feeds = feed::feed(&caches, &self.client);
         caches.completed().await;
         // Each: `controllers.spawn(sets.run(AT_ONCE));` once the caches are complete.
         controllers.spawn(environments.run(ENVIRONMENTS_AT_ONCE));
+        controllers.spawn(scheduler.run(1));
         while feeds.join_next().await.is_some() {}
         controllers.shutdown().await;
     }

@@ -16,6 +16,7 @@
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`scheduling`] | which node a Pod is put on, and why on none |
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
@@ -42,6 +43,7 @@ pub mod pod;
 pub mod registry;
 pub mod resolve;
 pub mod rollout;
+pub mod scheduling;
 pub mod split;
 pub mod value;
 pub mod version;

@@ -22,6 +22,7 @@ pub(crate) fn start(server: &Server, data: &DataDir, cluster: &str, shared: &Sha
     let nodes = Identity::new("system:node:environments", ["system:nodes"]);
     let manager = Manager {
         client: client(server, Identity::new("system:kube-controller-manager", Vec::<String>::new())),
+        scheduler: client(server, Identity::new("system:kube-scheduler", Vec::<String>::new())),
         clock: Clock::System,
         caches: shared.caches.clone(),
         environments: environment::Setup {
