@@ -97,7 +97,12 @@ impl ReplicaSets {
             Created::Pod(pod) => {
                 self.settle(set, chosen);
                 round.wrote(&self.caches.pods, &*pod);
-                self.recorder.say(set, NoticeKind::Normal, "SuccessfulCreate", &format!("Created pod: {}", chosen.name));
+                self.recorder.say(
+                    set,
+                    NoticeKind::Normal,
+                    "SuccessfulCreate",
+                    &format!("Created pod: {}", chosen.name),
+                );
                 attempt.unseen.created.extend(pod.metadata.uid);
                 true
             }
