@@ -16,6 +16,7 @@
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`leadership`] | who of several acts |
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
@@ -33,6 +34,7 @@ pub mod gate;
 pub mod graph;
 pub mod intent;
 mod labels;
+pub mod leadership;
 pub mod lifecycle;
 pub mod machine;
 pub mod observation;

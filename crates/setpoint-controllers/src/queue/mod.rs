@@ -202,16 +202,21 @@ impl<K: Key> Default for Queue<K> {
 }
 
 /// Does the work on a key; a panic is told, and is a failure of this key alone.
-pub(crate) async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
-    match AssertUnwindSafe(work.work(key)).catch_unwind().await {
+async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
+    match caught(work.work(key)).await {
         Ok(outcome) => outcome,
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            tracing::error!(?key, message, "the work on this panicked");
+        Err(message) => {
             // To tell of it must not end everything either.
-            let _ = AssertUnwindSafe(work.panicked(key, &message)).catch_unwind().await;
+            let _ = caught(work.panicked(key, &message)).await;
             Outcome::Failed(Retry::BackOff)
         }
     }
+}
+
+/// What a future comes to, or the words of its panic.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
 }

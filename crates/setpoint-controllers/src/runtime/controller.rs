@@ -9,6 +9,7 @@ use setpoint_deployer::Retry;
 use thiserror::Error;
 
 use super::caches::Caches;
+use super::configuration::Configuration;
 use super::round::Round;
 use crate::queue::{Key, Queue};
 
@@ -34,6 +35,11 @@ pub trait Controller: Send + Sync + 'static {
 
     /// The keys of everything there is, for a look at all of it.
     fn keys(&self) -> Vec<Self::Key>;
+
+    /// How it wants to be driven. One that hears of everything that it reads needs no sweep, or a rare one.
+    fn configuration() -> Configuration {
+        Configuration::default()
+    }
 }
 
 /// What comes after a round.
@@ -52,12 +58,14 @@ pub enum Error {
     Api(#[from] kube::Error),
     #[error(transparent)]
     Provider(#[from] setpoint_deployer::Error),
+    #[error("for {} s now the caches do not show what the last round wrote", .0.as_secs())]
+    Behind(Duration),
 }
 
 impl Error {
     pub fn retry(&self) -> Retry {
         match self {
-            Error::Api(_) => Retry::BackOff,
+            Error::Api(_) | Error::Behind(_) => Retry::BackOff,
             Error::Provider(error) => error.retry(),
         }
     }
