@@ -18,6 +18,8 @@ pub struct Manager {
     pub clients: Clients,
     pub clock: Clock,
     pub metrics: Metrics,
+    /// Which it feeds; others in this process may read them.
+    pub caches: Caches,
 }
 
 /// How the server is reached: those who act may have different rights.
@@ -39,35 +41,43 @@ impl std::fmt::Debug for Clients {
     }
 }
 
-/// All controllers, wired to caches that are not fed yet.
-#[expect(clippy::needless_pass_by_value, reason = "each controller takes its part")]
-pub fn controllers(context: &Context, scheduler: Client, caches: &Caches) -> Vec<Arc<dyn Driven>> {
-    let _scheduling = context.acting_through(scheduler);
-    let _ = caches;
-    // Each: `Runner::new(ReplicaSets::new(..), caches, context),`
+/// All controllers, wired to caches that are not fed yet. Those who schedule have rights of their own.
+pub fn controllers(_context: &Context, _scheduling: &Context, _caches: &Caches) -> Vec<Arc<dyn Driven>> {
     vec![]
 }
 
 impl Manager {
-    /// Acts while it leads and waits for its turn while another does, until it is told to stop.
+    /// Acts while it leads, until it is told to stop. While another leads it hears of everything, so that it is ready.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), InvalidHeaderValue> {
-        let mut election = Election::new(self.clients.controllers.clone(), &self.identity, self.clock)?;
+        let (clients, fence) = (&self.clients, Fence::default());
+        let mut election = Election::new(clients.controllers.clone(), &self.identity, self.clock, fence.clone())?;
+        let context = Context::new(fence.guard(&clients.controllers), self.clock);
+        let context = Context { metrics: self.metrics.clone(), ..context };
+        let scheduling = context.acting_through(fence.guard(&clients.scheduler));
+        let controllers = controllers(&context, &scheduling, &self.caches);
+        controllers.iter().for_each(|controller| controller.close());
+        let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
         let mut stop = pin!(stop);
         loop {
-            let fence = tokio::select! {
-                biased;
-                () = &mut stop => break,
-                fence = election.won() => fence,
+            let act = async {
+                election.won().await;
+                self.metrics.leading().set(1);
+                tokio::select! {
+                    biased;
+                    () = election.lost() => {}
+                    () = self.act(&controllers) => {}
+                }
             };
-            self.metrics.leading().set(1);
-            let is_stopped = tokio::select! {
+            let is_over = tokio::select! {
                 biased;
                 () = &mut stop => true,
-                () = election.lost() => false,
-                () = self.act(&fence) => false,
+                // No watch ends by itself.
+                _ = feeds.join_next() => true,
+                () = act => false,
             };
             self.metrics.leading().set(0);
-            if is_stopped {
+            controllers.iter().for_each(|controller| controller.close());
+            if is_over {
                 break;
             }
         }
@@ -75,18 +85,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Acts until it is dropped, or until what it follows has come to an end.
-    async fn act(&self, fence: &Fence) {
-        let (client, scheduler) = (fence.guard(&self.clients.controllers), fence.guard(&self.clients.scheduler));
-        let context = Context { metrics: self.metrics.clone(), ..Context::new(client.clone(), self.clock) };
-        let caches = Caches::default();
-        let controllers = controllers(&context, scheduler, &caches);
-        let mut feeds = feed::feed(&caches, &client, &self.metrics);
-        caches.completed().await;
+    /// Acts until it is dropped. Nobody acts before everything is known: what is not there yet would be made again.
+    async fn act(&self, controllers: &[Arc<dyn Driven>]) {
+        self.caches.completed().await;
         let mut running: JoinSet<()> = controllers.iter().map(|controller| controller.clone().run()).collect();
-        // No watch ends by itself.
-        feeds.join_next().await;
-        controllers.iter().for_each(|controller| controller.close());
         while running.join_next().await.is_some() {}
+        std::future::pending().await
     }
 }

@@ -33,7 +33,7 @@ pub trait Controller: Send + Sync + 'static {
     /// The object that people look at, to tell them there that work on it panicked.
     fn about(&self, key: &Self::Key) -> Option<ObjectReference>;
 
-    /// The keys of everything there is, for a look at all of it.
+    /// The keys of everything there is, for a look at all of it: at the start, and now and then.
     fn keys(&self) -> Vec<Self::Key>;
 
     /// How it wants to be driven. One that hears of everything that it reads needs no sweep, or a rare one.

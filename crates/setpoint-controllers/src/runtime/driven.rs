@@ -25,10 +25,10 @@ pub trait Driven: Send + Sync {
     /// One round of work on one of those that are ready, by its place among them.
     fn turn(&self, place: usize) -> BoxFuture<'_, Report>;
 
-    /// Works until it is closed, or for ever.
+    /// Works until it is closed, or for ever. It begins anew, with everything there is.
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
-    /// Lets what runs end, once what is being worked on has been finished.
+    /// Hears of nothing until it is run again, and lets what runs end once what is being worked on has been finished.
     fn close(&self);
 }
 

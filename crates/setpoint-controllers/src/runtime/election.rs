@@ -40,7 +40,7 @@ pub struct Election {
     is_listed: bool,
     /// Before which nothing is written.
     not_before: Option<Instant>,
-    leadership: Option<Fence>,
+    fence: Fence,
 }
 
 impl std::fmt::Debug for Election {
@@ -50,38 +50,37 @@ impl std::fmt::Debug for Election {
 }
 
 impl Election {
-    /// Stands for election. An identity has to be a header's value, and nobody else's.
-    pub fn new(client: Client, identity: &str, clock: Clock) -> Result<Election, InvalidHeaderValue> {
+    /// Stands for election, and opens the fence while one leads. An identity has to be a header's value, and nobody else's.
+    pub fn new(client: Client, identity: &str, clock: Clock, fence: Fence) -> Result<Election, InvalidHeaderValue> {
         header(0, identity)?;
         let (terms, leases) = (Terms::default(), Api::<Lease>::namespaced(client, NAMESPACE));
         let only = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
         let changes = watch::watcher(leases.clone(), only).default_backoff().boxed();
         let (candidate, started) = (Candidate::new(identity, terms), Instant::now());
-        let (lease, is_listed, not_before, leadership) = (None, false, None, None);
-        Ok(Election { leases, candidate, clock, terms, started, changes, lease, is_listed, not_before, leadership })
+        let (lease, is_listed, not_before) = (None, false, None);
+        Ok(Election { leases, candidate, clock, terms, started, changes, lease, is_listed, not_before, fence })
     }
 
     /// Returns once one leads.
-    pub async fn won(&mut self) -> Fence {
-        loop {
+    pub async fn won(&mut self) {
+        while self.candidate.leads().is_none() {
             self.step().await;
-            if let Some(fence) = &self.leadership {
-                return fence.clone();
-            }
         }
     }
 
     /// Renews the leadership, and returns once it is lost.
     pub async fn lost(&mut self) {
-        while self.leadership.is_some() {
+        while self.candidate.leads().is_some() {
             self.step().await;
         }
     }
 
-    /// Leaves the election; if one leads, somebody else may at once. Nothing may be written under the leadership any more.
-    pub async fn leave(mut self) {
-        let Some(fence) = self.leadership.take() else { return };
-        fence.end();
+    /// Leaves the election; if one leads, somebody else may at once.
+    pub async fn leave(self) {
+        self.fence.close();
+        if self.candidate.leads().is_none() {
+            return;
+        }
         match tokio::time::timeout(self.terms.renewal, self.release()).await {
             Ok(Ok(())) => tracing::info!("the leadership was given up"),
             Ok(Err(error)) => tracing::warn!(%error, "the leadership could not be given up; it ends by itself"),
@@ -174,9 +173,10 @@ impl Election {
         let answer = tokio::time::timeout(patience, write).await;
         match answer {
             Ok(Ok(lease)) => {
+                let was_leading = self.candidate.leads().is_some();
                 self.candidate.wrote(record(&lease), sent, self.started.elapsed());
                 (self.lease, self.not_before) = (Some(lease), None);
-                self.lead();
+                self.lead(was_leading);
             }
             Ok(Err(error)) => {
                 if is_code(&error, 404) {
@@ -194,7 +194,7 @@ impl Election {
     fn wanted(&self, epoch: i32) -> Lease {
         let now = MicroTime(self.clock.now());
         let known = self.lease.clone().unwrap_or_default();
-        let acquired = known.spec.and_then(|spec| spec.acquire_time).filter(|_| self.leadership.is_some());
+        let acquired = known.spec.and_then(|spec| spec.acquire_time).filter(|_| self.candidate.leads().is_some());
         let metadata = ObjectMeta {
             name: Some(NAME.to_owned()),
             namespace: Some(NAMESPACE.to_owned()),
@@ -213,25 +213,19 @@ impl Election {
     }
 
     /// Takes note that one leads, or goes on leading.
-    fn lead(&mut self) {
-        let Some((epoch, until)) = self.candidate.leads() else { return };
-        let until = self.started + until;
-        match &self.leadership {
-            Some(fence) => fence.extend(until),
-            None => {
-                let header = header(epoch, self.candidate.identity()).expect("the identity was tried at the beginning");
-                tracing::info!(identity = self.candidate.identity(), epoch, "leads");
-                self.leadership = Some(Fence::new(header, until));
-            }
+    fn lead(&mut self, was_leading: bool) {
+        let (Some((epoch, until)), identity) = (self.candidate.leads(), self.candidate.identity()) else { return };
+        if !was_leading {
+            tracing::info!(identity, epoch, "leads");
         }
+        let header = header(epoch, identity).expect("the identity was tried at the beginning");
+        self.fence.open(header, self.started + until);
     }
 
     fn step_down(&mut self) {
+        self.fence.close();
         self.candidate.stepped_down();
-        if let Some(fence) = self.leadership.take() {
-            fence.end();
-            tracing::warn!(identity = self.candidate.identity(), "leads no longer");
-        }
+        tracing::warn!(identity = self.candidate.identity(), "leads no longer");
     }
 }
 

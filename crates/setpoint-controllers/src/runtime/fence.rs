@@ -20,35 +20,43 @@ use tower::{BoxError, Layer, Service};
 /// Under what leadership a request is made: `namespace/name/epoch/holder` of its Lease.
 pub const FENCE: HeaderName = HeaderName::from_static("setpoint-fence");
 
-/// One leadership. Cheap to clone; all clones end together.
-#[derive(Debug, Clone)]
-pub struct Fence {
+/// Lets writes pass while one leads. Cheap to clone; all clones are one fence.
+#[derive(Debug, Clone, Default)]
+pub struct Fence(Arc<Mutex<Option<Leadership>>>);
+
+#[derive(Debug)]
+struct Leadership {
     header: HeaderValue,
-    until: Arc<Mutex<Instant>>,
+    until: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the leadership under which this was to be written is over")]
-pub struct Over;
+#[error("nothing is written by one who does not lead")]
+pub struct NotLeading;
 
 impl Fence {
-    pub(super) fn new(header: HeaderValue, until: Instant) -> Fence {
-        Fence { header, until: Arc::new(Mutex::new(until)) }
+    /// Whether one leads now.
+    pub fn is_open(&self) -> bool {
+        self.header().is_some()
     }
 
-    pub fn holds(&self) -> bool {
-        Instant::now() < *self.until.lock()
+    pub(super) fn open(&self, header: HeaderValue, until: Instant) {
+        *self.0.lock() = Some(Leadership { header, until });
     }
 
-    pub(super) fn extend(&self, until: Instant) {
-        *self.until.lock() = until;
+    pub(super) fn close(&self) {
+        *self.0.lock() = None;
     }
 
-    pub(super) fn end(&self) {
-        *self.until.lock() = Instant::now();
+    fn header(&self) -> Option<HeaderValue> {
+        let leadership = self.0.lock();
+        leadership
+            .as_ref()
+            .filter(|leadership| Instant::now() < leadership.until)
+            .map(|leadership| leadership.header.clone())
     }
 
-    /// A client that writes under this leadership alone.
+    /// A client that writes only while one leads.
     pub fn guard(&self, client: &Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let client = client.clone();
@@ -90,10 +98,8 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            if !self.fence.holds() {
-                return Box::pin(async { Err(Over.into()) });
-            }
-            request.headers_mut().insert(FENCE, self.fence.header.clone());
+            let Some(header) = self.fence.header() else { return Box::pin(async { Err(NotLeading.into()) }) };
+            request.headers_mut().insert(FENCE, header);
         }
         let answer = self.inner.call(request);
         Box::pin(async move { answer.await.map_err(Into::into) })

@@ -98,8 +98,9 @@ impl<C: Controller> Runner<C> {
         self.controller.keys().into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// Works until its queue is closed. It begins with everything there is.
+    /// Works until its queue is closed. It begins anew, with everything there is.
     pub async fn run(self: Arc<Self>) {
+        self.queue.open();
         self.wake_all();
         let work = self.queue.clone().run(self.configuration.at_once, self.clone());
         tokio::select! {
