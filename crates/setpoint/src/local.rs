@@ -3,9 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client};
-use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::{Identity, Server};
 use setpoint_controllers::node::machine;
 use setpoint_controllers::node::registration::Registration;
@@ -13,6 +10,7 @@ use setpoint_controllers::{Binder, NodeAgent};
 use setpoint_deployer::{Provider, registry};
 use tokio::task::JoinSet;
 
+use crate::controllers::client;
 use crate::data_dir::DataDir;
 use crate::deployers;
 use crate::pods::LocalPods;
@@ -29,8 +27,7 @@ const PODS: &str = "pods";
 pub(crate) struct Local(JoinSet<()>);
 
 impl Local {
-    pub(crate) async fn start(server: &Server, data: &DataDir) -> Result<Local> {
-        let cluster = cluster_id(server).await?;
+    pub(crate) async fn start(server: &Server, data: &DataDir, cluster: String) -> Result<Local> {
         let folder = data.file(PODS);
         let context = registry::Context {
             cluster: cluster.as_str().into(),
@@ -62,16 +59,4 @@ impl Local {
         tracing::info!("Pods on this machine go on running; the next start takes them up again");
         self.0.abort_all();
     }
-}
-
-/// What this control plane marks its instances with: it stays as long as its objects do.
-async fn cluster_id(server: &Server) -> Result<String> {
-    let itself = Identity::new("system:setpoint", [MASTERS]);
-    let namespaces: Api<Namespace> = Api::all(client(server, itself));
-    let namespace = namespaces.get("kube-system").await.context("cannot read the namespace kube-system")?;
-    namespace.metadata.uid.context("the namespace kube-system has no uid")
-}
-
-fn client(server: &Server, identity: Identity) -> Client {
-    Client::new(server.acting_as(identity), "default")
 }

@@ -81,7 +81,8 @@ impl Election {
         if self.candidate.leads().is_none() {
             return;
         }
-        match tokio::time::timeout(self.terms.renewal, self.release()).await {
+        let patience = self.terms.renewal;
+        match tokio::time::timeout(patience, self.release()).await {
             Ok(Ok(())) => tracing::info!("the leadership was given up"),
             Ok(Err(error)) => tracing::warn!(%error, "the leadership could not be given up; it ends by itself"),
             Err(_) => tracing::warn!("the leadership could not be given up in time; it ends by itself"),
@@ -89,7 +90,7 @@ impl Election {
     }
 
     /// The Lease is read again: a renewal may have been under way.
-    async fn release(&self) -> kube::Result<()> {
+    async fn release(self) -> kube::Result<()> {
         let (Some(mut lease), Some((epoch, _))) = (self.leases.get_opt(NAME).await?, self.candidate.leads()) else {
             return Ok(());
         };
