@@ -12,6 +12,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod large_crds;
+mod leadership;
 mod node;
 mod openapi;
 mod people;
