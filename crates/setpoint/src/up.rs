@@ -15,6 +15,7 @@ use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener}
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
@@ -64,6 +65,9 @@ pub(crate) struct Up {
     /// Do not run Pods on this machine
     #[arg(long)]
     no_local: bool,
+    /// Do not run controllers: Deployments and the like are kept, and nothing acts on them
+    #[arg(long)]
+    no_controllers: bool,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
     log_format: logging::Format,
@@ -106,7 +110,7 @@ impl Up {
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let controllers = controllers::start(&server);
+        let controllers = (!self.no_controllers).then(|| controllers::start(&server));
         let local = if self.no_local { None } else { Some(Local::start(&server, &data).await?) };
         let access = Access {
             server: &url,
@@ -123,7 +127,7 @@ impl Up {
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         let stop = async {
             stop.await;
-            controllers.abort();
+            controllers.iter().for_each(JoinHandle::abort);
             local.into_iter().for_each(Local::stop);
         };
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
