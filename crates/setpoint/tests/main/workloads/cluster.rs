@@ -67,11 +67,13 @@ impl Cluster {
         Ok(pods)
     }
 
+    /// Waits until a Deployment is rolled out and what it replaced is gone.
     pub(super) async fn rolled_out(&self, name: &str) -> Result<()> {
         let deployment = format!("deployment/{name}");
         let said = self.kubectl(&["rollout", "status", &deployment, "--timeout=60s"])?;
         ensure!(said.contains("successfully rolled out"), "{said}");
-        Ok(())
+        let is_alone = |it: &Value| it["status"]["terminatingReplicas"] == 0;
+        self.until("what was replaced to be gone", DEPLOYMENTS, name, is_alone).await.map(drop)
     }
 
     /// Waits until an object is as it should be, and returns it.
