@@ -23,6 +23,7 @@ mod secrets;
 mod survival;
 mod tidy;
 mod up;
+mod workloads;
 
 /// The binary under test.
 const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
