@@ -39,6 +39,7 @@ use self::indexes::Indexes;
 use self::staffing::Staffing;
 use self::tally::Tally;
 use crate::pod::NoticeKind;
+use crate::workload::pod_state;
 
 /// Keeps a Pod until it is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -132,6 +133,20 @@ pub fn decide<'a>(facts: &Facts<'a>) -> Decision<'a> {
 /// Whether a Pod of a Job is kept to be counted.
 pub fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TRACKING)
+}
+
+/// Whether a change of a Pod says nothing new to its Job. Heartbeats and the like do not.
+pub fn is_as_before(before: &Pod, after: &Pod) -> bool {
+    let what_counts = |pod: &Pod| {
+        let is_going = pod.metadata.deletion_timestamp.is_some();
+        (is_going, is_tracked(pod), pod_state::is_ready(pod), verdict::restarts_of(pod))
+    };
+    let (old, new) = (&before.metadata, &after.metadata);
+    old.uid == new.uid
+        && old.labels == new.labels
+        && old.owner_references == new.owner_references
+        && pod_state::phase(before) == pod_state::phase(after)
+        && what_counts(before) == what_counts(after)
 }
 
 /// Whether a Job has come to its end.

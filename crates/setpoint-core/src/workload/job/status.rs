@@ -74,7 +74,7 @@ pub(super) fn decision<'a>(
         completion_time,
         conditions: (!turns.conditions.is_empty()).then_some(turns.conditions),
     };
-    let deadline = verdict::deadline(facts.job).filter(|_| verdict.is_none());
+    let deadline = verdict::deadline(facts.job, status.start_time.as_ref()).filter(|_| verdict.is_none());
     let waits = [deadline, staffing.waits_until, tracking.is_partial.then_some(facts.now)];
     Decision {
         create: staffing.create,

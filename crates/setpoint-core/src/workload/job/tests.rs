@@ -220,9 +220,12 @@ fn what_a_job_does_next() {
         ),
         (
             "resumed, and the time begins anew",
-            laid_over(said("Suspended", "JobSuspended"), spec(json!({"activeDeadlineSeconds": 1}))),
+            laid_over(
+                said("Suspended", "JobSuspended"),
+                json!({"spec": {"activeDeadlineSeconds": 5}, "status": {"startTime": at(-60).to_string()}}),
+            ),
             vec![],
-            "+ active=1",
+            "+ active=1 again@5",
         ),
         ("a Pod that was let go but not deleted goes now", json!({}), vec![released(running("a"))], "~a terminating=1"),
         (

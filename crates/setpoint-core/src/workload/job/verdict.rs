@@ -4,6 +4,8 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::failure_policy::{Consequence, consequence};
 use super::indexes::Indexes;
@@ -70,13 +72,11 @@ pub fn completed(job: &Job, tally: &Tally<'_>, staffing: &Staffing<'_>) -> Optio
     is_complete.then(|| Verdict::success("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
-/// The time at which a Job has run for too long, if it may not run for ever.
-pub fn deadline(job: &Job) -> Option<Timestamp> {
+/// The time at which a Job that began then has run for too long, if it may not run for ever. While it is suspended, no time
+/// passes.
+pub fn deadline(job: &Job, start: Option<&Time>) -> Option<Timestamp> {
     let seconds = spec(job)?.active_deadline_seconds.filter(|_| !is_suspended(job))?;
-    let started = job.status.as_ref()?.start_time.as_ref()?.0;
-    // While it was suspended, the time did not run; it begins anew when that is taken note of.
-    let is_resuming = condition(job, "Suspended").is_some();
-    started.checked_add(SignedDuration::from_secs(seconds)).ok().filter(|_| !is_resuming)
+    start?.0.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 pub(super) fn condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
@@ -118,15 +118,21 @@ fn restarts(job: &Job, tally: &Tally<'_>) -> i64 {
     }
     let running = tally.active.iter().chain(&tally.terminating);
     let running = running.filter(|pod| matches!(pod_state::phase(pod), "Running" | "Pending"));
-    let statuses = running.filter_map(|pod| pod.status.as_ref());
-    let containers = statuses.flat_map(|status| {
+    running.map(|pod| restarts_of(pod)).sum()
+}
+
+/// How often containers of a Pod were started again.
+pub(super) fn restarts_of(pod: &Pod) -> i64 {
+    let containers = pod.status.iter().flat_map(|status| {
         status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten())
     });
     containers.map(|container| i64::from(container.restart_count)).sum()
 }
 
 fn took_too_long(job: &Job, now: Timestamp) -> Option<Verdict> {
-    deadline(job)
+    // One that is being resumed begins anew.
+    let start = job.status.as_ref().and_then(|status| status.start_time.as_ref());
+    deadline(job, start.filter(|_| condition(job, "Suspended").is_none()))
         .filter(|deadline| *deadline <= now)
         .map(|_| Verdict::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
 }
