@@ -18,9 +18,11 @@ use super::cache::{Cache, Follows, Index};
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
 /// By the node it is on; those on none are under "".
 pub const PODS_BY_NODE: Index<Pod> = Index { name: "node", values: node };
+/// By its uid. A name can be another Pod's tomorrow.
+pub const PODS_BY_UID: Index<Pod> = Index { name: "uid", values: uid };
 /// By each of its labels, as `namespace/key=value`.
 pub const PODS_BY_LABEL: Index<Pod> = Index { name: "label", values: labels };
-/// Those that nobody controls, by namespace.
+/// Those that nobody controls, by namespace, and by each of their labels as `namespace/key=value`. See [`orphans_of`].
 pub const PODS_BY_ORPHANAGE: Index<Pod> = Index { name: "orphanage", values: orphanage };
 pub const REPLICA_SETS_BY_OWNER: Index<ReplicaSet> = Index { name: "owner", values: owner };
 pub const REPLICA_SETS_BY_ORPHANAGE: Index<ReplicaSet> = Index { name: "orphanage", values: orphanage };
@@ -52,7 +54,7 @@ pub struct Caches {
 impl Default for Caches {
     fn default() -> Caches {
         Caches {
-            pods: Cache::new("Pod", &[PODS_BY_OWNER, PODS_BY_NODE, PODS_BY_LABEL, PODS_BY_ORPHANAGE]),
+            pods: Cache::new("Pod", &[PODS_BY_OWNER, PODS_BY_NODE, PODS_BY_UID, PODS_BY_LABEL, PODS_BY_ORPHANAGE]),
             replica_sets: Cache::new(
                 "ReplicaSet",
                 &[REPLICA_SETS_BY_OWNER, REPLICA_SETS_BY_ORPHANAGE, REPLICA_SETS_BY_SELECTOR],
@@ -98,16 +100,28 @@ fn owner<K: Resource>(object: &K) -> Vec<String> {
     selection::controller_of(object.meta()).map(|owner| owner.uid.clone()).into_iter().collect()
 }
 
-fn namespace<K: Resource>(object: &K) -> Vec<String> {
-    vec![object.meta().namespace.clone().unwrap_or_default()]
+fn orphanage<K: Resource>(object: &K) -> Vec<String> {
+    if selection::controller_of(object.meta()).is_some() {
+        return Vec::new();
+    }
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    let labels = object.meta().labels.iter().flatten().map(|(key, value)| label_value(&namespace, key, value));
+    labels.chain([namespace.clone()]).collect()
 }
 
-fn orphanage<K: Resource>(object: &K) -> Vec<String> {
-    if selection::controller_of(object.meta()).is_some() { Vec::new() } else { namespace(object) }
+/// Where the orphans are found that an owner may adopt: for each, the whole selector has yet to be asked.
+pub fn orphans_of(owner: &ObjectMeta, selector: Option<&LabelSelector>) -> String {
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let mut pairs = selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
+    pairs.next().map_or_else(|| namespace.to_owned(), |(key, value)| label_value(namespace, key, value))
 }
 
 fn node(pod: &Pod) -> Vec<String> {
     vec![pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()]
+}
+
+fn uid(pod: &Pod) -> Vec<String> {
+    pod.metadata.uid.clone().into_iter().collect()
 }
 
 fn labels(pod: &Pod) -> Vec<String> {
