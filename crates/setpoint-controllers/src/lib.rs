@@ -5,6 +5,8 @@
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
 //! | [`replica_set`] | as many Pods of a template as are asked for |
 //! | [`deployment`] | revisions of a template, one rolled out after the other |
+//! | [`job`] | Pods until enough of them have succeeded |
+//! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
@@ -16,13 +18,16 @@
 //! They reach the API with `kube` alone and do not know which server it is.
 
 pub mod deployment;
+pub mod endpoints;
 pub mod environment;
 pub mod events;
+pub mod job;
 pub mod manager;
 pub mod metrics;
 pub mod node;
 mod ownership;
 pub mod queue;
+mod refusal;
 pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;
