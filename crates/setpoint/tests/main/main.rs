@@ -9,6 +9,7 @@ mod fuzz;
 mod helm;
 mod history;
 mod hostile;
+mod jobs;
 mod kube_rs;
 mod kubectl;
 mod large_crds;
