@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
@@ -16,6 +17,7 @@ pub mod environment;
 pub mod events;
 pub mod manager;
 pub mod node;
+pub mod node_lifecycle;
 pub mod queue;
 pub mod runtime;
 pub mod scheduler;

@@ -4,11 +4,13 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 use crate::environment::{self, Environments};
-use crate::scheduler::Scheduler;
+use crate::node_lifecycle::NodeLifecycle;
 use crate::runtime::{Caches, Clock, Runner, feed};
+use crate::scheduler::Scheduler;
 
 /// How many Environments are worked on at once: most of the work is waiting for a provider.
 const ENVIRONMENTS_AT_ONCE: usize = 16;
+const NODES_AT_ONCE: usize = 8;
 
 /// What the controllers are given.
 pub struct Manager {
@@ -33,6 +35,9 @@ impl Manager {
         let caches = self.caches;
         let mut controllers: JoinSet<()> = JoinSet::new();
         // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
+        let providers = self.environments.providers.clone();
+        let lifecycle = NodeLifecycle::new(self.client.clone(), caches.clone(), self.clock, providers);
+        let lifecycle = Runner::new(lifecycle, &caches, self.clock);
         let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
         let environments = Runner::new(environments, &caches, self.clock);
         let scheduler = Runner::new(Scheduler::new(self.scheduler, caches.clone()), &caches, self.clock);
@@ -40,6 +45,7 @@ impl Manager {
         caches.completed().await;
         // Each: `controllers.spawn(sets.run(AT_ONCE));` once the caches are complete.
         controllers.spawn(environments.run(ENVIRONMENTS_AT_ONCE));
+        controllers.spawn(lifecycle.run(NODES_AT_ONCE));
         controllers.spawn(scheduler.run(1));
         while feeds.join_next().await.is_some() {}
         controllers.shutdown().await;

@@ -17,6 +17,7 @@
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
 //! | [`scheduling`] | which node a Pod is put on, and why on none |
+//! | [`node_lifecycle`] | what becomes of a node that falls silent, and of its Pods |
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
@@ -36,6 +37,7 @@ pub mod intent;
 mod labels;
 pub mod lifecycle;
 pub mod machine;
+pub mod node_lifecycle;
 pub mod observation;
 pub mod order;
 pub mod plan;
