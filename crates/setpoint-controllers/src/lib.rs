@@ -3,6 +3,8 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
+//! | [`replica_set`] | as many Pods of a template as are asked for |
+//! | [`deployment`] | revisions of a template, one rolled out after the other |
 //! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
@@ -10,15 +12,23 @@
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
 //! | [`events`] | Events that people read, each told once |
+//! | [`metrics`] | what they count |
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
+pub mod deployment;
 pub mod environment;
 pub mod events;
 pub mod manager;
+pub mod metrics;
 pub mod node;
+<<<<<<< HEAD
 pub mod node_lifecycle;
+=======
+mod ownership;
+>>>>>>> main
 pub mod queue;
+pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;
 

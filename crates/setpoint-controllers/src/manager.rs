@@ -3,11 +3,18 @@
 use kube::Client;
 use tokio::task::JoinSet;
 
+use crate::deployment::Deployments;
 use crate::environment::{self, Environments};
+<<<<<<< HEAD
 use crate::node_lifecycle::NodeLifecycle;
+=======
+use crate::replica_set::ReplicaSets;
+>>>>>>> main
 use crate::runtime::{Caches, Clock, Runner, feed};
 use crate::scheduler::Scheduler;
 
+/// How many objects of a kind are worked on at once.
+const AT_ONCE: usize = 8;
 /// How many Environments are worked on at once: most of the work is waiting for a provider.
 const ENVIRONMENTS_AT_ONCE: usize = 16;
 const NODES_AT_ONCE: usize = 8;
@@ -34,16 +41,22 @@ impl Manager {
     pub async fn run(self) {
         let caches = self.caches;
         let mut controllers: JoinSet<()> = JoinSet::new();
+<<<<<<< HEAD
         // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
         let providers = self.environments.providers.clone();
         let lifecycle = NodeLifecycle::new(self.client.clone(), caches.clone(), self.clock, providers);
         let lifecycle = Runner::new(lifecycle, &caches, self.clock);
+=======
+        let replica_sets = Runner::new(ReplicaSets::new(self.client.clone(), &caches), &caches, self.clock);
+        let deployments = Runner::new(Deployments::new(self.client.clone(), &caches), &caches, self.clock);
+>>>>>>> main
         let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
         let environments = Runner::new(environments, &caches, self.clock);
         let scheduler = Runner::new(Scheduler::new(self.scheduler, caches.clone()), &caches, self.clock);
         let mut feeds = feed::feed(&caches, &self.client);
         caches.completed().await;
-        // Each: `controllers.spawn(sets.run(AT_ONCE));` once the caches are complete.
+        controllers.spawn(replica_sets.run(AT_ONCE));
+        controllers.spawn(deployments.run(AT_ONCE));
         controllers.spawn(environments.run(ENVIRONMENTS_AT_ONCE));
         controllers.spawn(lifecycle.run(NODES_AT_ONCE));
         controllers.spawn(scheduler.run(1));

@@ -16,6 +16,7 @@
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`service`] | which Pods are behind a Service, and what tells of them |
 //! | [`scheduling`] | which node a Pod is put on, and why on none |
 //! | [`node_lifecycle`] | what becomes of a node that falls silent, and of its Pods |
 //! | [`pod`] | what becomes of a Pod where it runs |
@@ -27,6 +28,7 @@ pub mod check;
 pub mod classify;
 pub mod conditions;
 mod cycles;
+mod derived_name;
 pub mod desired;
 pub mod diff;
 pub mod digest;
@@ -46,6 +48,7 @@ pub mod registry;
 pub mod resolve;
 pub mod rollout;
 pub mod scheduling;
+pub mod service;
 pub mod split;
 pub mod value;
 pub mod version;

@@ -127,7 +127,12 @@ impl Environments {
         (is_foreign || &*key.name == site::LOCAL).then(|| Standing::name_taken(&key.name))
     }
 
-    async fn write_status(&self, environment: &Environment, standing: &Standing, round: &mut Round) -> Result<(), Error> {
+    async fn write_status(
+        &self,
+        environment: &Environment,
+        standing: &Standing,
+        round: &mut Round,
+    ) -> Result<(), Error> {
         let Some(patch) = status::patch(environment, standing, round.now) else { return Ok(()) };
         let api: Api<Environment> = Api::all(self.client.clone());
         let name = environment.metadata.name.as_deref().unwrap_or_default();
@@ -140,7 +145,12 @@ impl Environments {
     }
 
     /// Writes the finalizers that it should have; the next round begins when that is seen.
-    async fn write_finalizers(&self, environment: &Environment, kept: Vec<String>, round: &mut Round) -> Result<(), Error> {
+    async fn write_finalizers(
+        &self,
+        environment: &Environment,
+        kept: Vec<String>,
+        round: &mut Round,
+    ) -> Result<(), Error> {
         let meta = &environment.metadata;
         let only = json!({"resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": kept});
         let api: Api<Environment> = Api::all(self.client.clone());

@@ -22,7 +22,7 @@ use super::memory::{self, Memories};
 use super::orders::{self, Obstacle};
 use super::refresh::{self, Given};
 use super::status_patch;
-use crate::events::{Recorder, is_code, title};
+use crate::events::{Recorder, is_code};
 use crate::queue::Queue;
 use crate::runtime::caches::{PODS_BY_NODE, PODS_BY_UID};
 use crate::runtime::{Caches, Change, Clock, Controller, Error, Follows, Next, Round};
@@ -131,9 +131,7 @@ impl NodePods {
                 Ok(Some(self.facts_of(instance)))
             }
             (None, Completeness::Complete) => Ok(None),
-            (None, Completeness::Partial(why)) => {
-                Err(Error::Held(format!("what runs of it could not be seen: {why}")))
-            }
+            (None, Completeness::Partial(why)) => Err(Error::Held(format!("what runs of it could not be seen: {why}"))),
         }
     }
 
@@ -156,10 +154,7 @@ impl NodePods {
             let instance = self.observe(uid).await?;
             let mut memory = self.memories.of(uid);
             if let (Some(pod), Some(state)) = (&known, instance.as_ref().and_then(|found| found.state.as_ref())) {
-                // An Event that cannot be written, in a namespace that is going for example, keeps nothing from going on.
-                if let Err(error) = self.recorder.tell(pod, &state.notices, &mut memory.told, self.clock.now()).await {
-                    tracing::debug!(pod = title(pod), %error, "an Event could not be written");
-                }
+                self.recorder.tell(pod, &state.notices, &mut memory.told, self.clock.now());
             }
             let decision = agent::decide(Facts {
                 pod: known.as_deref(),
@@ -172,7 +167,9 @@ impl NodePods {
             // What is made at once is told of once it is there, with one write.
             let is_made = decision.act == Act::Create;
             if let (Some(pod), Some(status), false) = (&known, &decision.status, is_made) {
-                let Some(written) = self.write_status(pod, status, round).await? else { return Ok(Next::Idle) };
+                let Some(written) = self.write_status(pod, status, decision.ports.as_deref(), round).await? else {
+                    return Ok(Next::Idle);
+                };
                 memory.written.clone_from(&written.metadata.resource_version);
                 known = Some(Arc::new(written));
             }
@@ -235,7 +232,7 @@ impl NodePods {
             Ok(outcome) => outcome,
             Err(_) => {
                 if let Some(status) = status {
-                    made = self.write_status(pod, status, round).await?.map_or(Made::Gone, Made::Told);
+                    made = self.write_status(pod, status, None, round).await?.map_or(Made::Gone, Made::Told);
                 }
                 created.await
             }
@@ -243,7 +240,7 @@ impl NodePods {
         let Some(refusal) = outcome? else { return Ok(made) };
         if let Some(status) = &refusal.status {
             let known = if let Made::Told(written) = &made { written } else { pod };
-            self.write_status(known, status, round).await?;
+            self.write_status(known, status, None, round).await?;
         }
         Err(Error::Held(refusal.message))
     }
@@ -252,7 +249,7 @@ impl NodePods {
     async fn create(&self, uid: &Uid, pod: &Pod, told: Option<Hold>) -> Result<Option<Refusal>, Error> {
         let made = match orders::order(&self.client, pod, &self.node, &self.cluster, BTreeMap::new()).await {
             Ok(prepared) => {
-                self.tell_skipped(pod, &prepared.skipped).await;
+                self.tell_skipped(pod, &prepared.skipped);
                 match self.provider.create(&prepared.order).await {
                     Ok(_) => {
                         self.remember_given(uid, Given::new(&prepared.order, prepared.tokens, None));
@@ -271,8 +268,11 @@ impl NodePods {
         let mut status = None;
         if told.as_ref() != Some(&hold) {
             let prefix = if reason == "Failed" { "Error: " } else { "" };
-            let (container, message) = (hold.container.as_deref(), format!("{prefix}{}", hold.message));
-            self.recorder.say(pod, NoticeKind::Warning, reason, container, &message).await;
+            let (kind, message) = (NoticeKind::Warning, format!("{prefix}{}", hold.message));
+            match &hold.container {
+                Some(container) => self.recorder.say_of_container(pod, container, kind, reason, &message),
+                None => self.recorder.say(pod, kind, reason, &message),
+            }
             let (node, now) = (&self.node, self.clock.now());
             let facts = Facts { pod: Some(pod), instance: None, hold: Some(&hold), ordered_grace: None, node, now };
             status = agent::decide(facts).status;
@@ -319,16 +319,22 @@ impl NodePods {
         self.memories.change(uid, |memory| memory.given = Some(given));
     }
 
-    async fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
+    fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
         if !skipped.is_empty() {
             let message = format!("Keys [{}] were skipped since they are no names of variables", skipped.join(", "));
-            self.recorder.say(pod, NoticeKind::Warning, "InvalidEnvironmentVariableNames", None, &message).await;
+            self.recorder.say(pod, NoticeKind::Warning, "InvalidEnvironmentVariableNames", &message);
         }
     }
 
     /// Writes a status; `None` if the Pod is not there any more, of which the cache will tell.
-    async fn write_status(&self, pod: &Pod, status: &PodStatus, round: &mut Round) -> Result<Option<Pod>, Error> {
-        let patch = Patch::Strategic(status_patch::patch(pod, status));
+    async fn write_status(
+        &self,
+        pod: &Pod,
+        status: &PodStatus,
+        ports: Option<&str>,
+        round: &mut Round,
+    ) -> Result<Option<Pod>, Error> {
+        let patch = Patch::Strategic(status_patch::patch(pod, status, ports));
         match self.api(pod).patch_status(name(pod), &PatchParams::default(), &patch).await {
             Ok(written) => {
                 round.wrote(&self.caches.pods, &written);

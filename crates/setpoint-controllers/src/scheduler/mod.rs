@@ -92,7 +92,7 @@ impl Scheduler {
                 let result = self.bind(&pod, &node).await;
                 if result.is_ok() {
                     let message = format!("Successfully assigned {} to {node}", title(&pod));
-                    self.recorder.say(&pod, NoticeKind::Normal, "Scheduled", None, &message).await;
+                    self.recorder.say(&*pod, NoticeKind::Normal, "Scheduled", &message);
                 } else if matches!(&result, Err(error) if is_settled(error)) {
                     self.withdraw(&turn);
                 }
@@ -100,7 +100,7 @@ impl Scheduler {
             }
             Decision::Refuse(pod, turn, refusal) => {
                 let message = refusal.to_string();
-                self.recorder.say(&pod, NoticeKind::Warning, "FailedScheduling", None, &message).await;
+                self.recorder.say(&*pod, NoticeKind::Warning, "FailedScheduling", &message);
                 let result = self.write_refusal(&pod, &message, now).await;
                 (pod, turn, result)
             }
@@ -124,7 +124,8 @@ impl Scheduler {
             ..ObjectReference::default()
         };
         let (name, uid) = (pod.metadata.name.clone().unwrap_or_default(), pod.metadata.uid.clone());
-        let binding = Binding { metadata: ObjectMeta { name: Some(name.clone()), uid, ..ObjectMeta::default() }, target };
+        let binding =
+            Binding { metadata: ObjectMeta { name: Some(name.clone()), uid, ..ObjectMeta::default() }, target };
         let pods = self.api(pod);
         pods.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await.map(drop)
     }
@@ -178,9 +179,7 @@ impl Controller for Scheduler {
         let acts = futures::stream::iter(decisions).map(|decision| self.carry_out(decision, now));
         acts.buffer_unordered(AT_ONCE).collect::<()>().await;
         let next = self.state.lock().pending.next_retry();
-        Ok(next.map_or(Next::Idle, |due| {
-            Next::After(now.duration_until(due).try_into().unwrap_or(Duration::ZERO))
-        }))
+        Ok(next.map_or(Next::Idle, |due| Next::After(now.duration_until(due).try_into().unwrap_or(Duration::ZERO))))
     }
 
     fn about(&self, (): &()) -> Option<ObjectReference> {

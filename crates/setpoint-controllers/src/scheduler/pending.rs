@@ -119,7 +119,11 @@ mod tests {
     fn some_pods_are_left_alone() {
         let rows = [
             ("an ordinary one", json!({"spec": {"containers": []}}), true),
-            ("one that is deleted", json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}, "spec": {"containers": []}}), false),
+            (
+                "one that is deleted",
+                json!({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}, "spec": {"containers": []}}),
+                false,
+            ),
             ("one that is gated", json!({"spec": {"containers": [], "schedulingGates": [{"name": "x"}]}}), false),
             ("another scheduler's", json!({"spec": {"containers": [], "schedulerName": "mine"}}), false),
             ("one that is placed", json!({"spec": {"containers": [], "nodeName": "local"}}), false),

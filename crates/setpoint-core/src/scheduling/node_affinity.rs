@@ -9,14 +9,16 @@ use super::board::NodeState;
 /// Whether the node is one that the Pod can be on: by its selector, and by one of the terms that it requires.
 pub fn is_wanted(spec: &PodSpec, node: &NodeState) -> bool {
     let mut selector = spec.node_selector.iter().flatten();
-    let required = affinity(spec).and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let required =
+        affinity(spec).and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     selector.all(|(label, value)| node.labels.get(label) == Some(value))
         && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node)))
 }
 
 /// How much the Pod would like the node.
 pub fn liking(spec: &PodSpec, node: &NodeState) -> i64 {
-    let preferred = affinity(spec).and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let preferred =
+        affinity(spec).and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
     let fitting = preferred.into_iter().flatten().filter(|preferred| fits(&preferred.preference, node));
     fitting.map(|preferred| i64::from(preferred.weight)).sum()
 }

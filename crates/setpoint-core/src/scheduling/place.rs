@@ -69,8 +69,7 @@ impl<'p> Question<'p> {
         wishes.terms().for_each(|term| board.tally(term));
         let spreads = Spread::all(pod, spec, board);
         let repelling = board.tallies.repelling(pod).into_iter();
-        let repelled =
-            repelling.map(|(key, nodes)| (key.to_owned(), nodes.into_iter().cloned().collect())).collect();
+        let repelled = repelling.map(|(key, nodes)| (key.to_owned(), nodes.into_iter().cloned().collect())).collect();
         let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
         Question {
             pod,

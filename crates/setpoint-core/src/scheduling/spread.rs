@@ -63,7 +63,8 @@ impl Spread {
             return Some("node(s) didn't match pod topology spread constraints (missing required label)");
         };
         let there = self.counts.get(value).copied().unwrap_or_default();
-        (there + self.own - self.least > self.max_skew).then_some("node(s) didn't match pod topology spread constraints")
+        (there + self.own - self.least > self.max_skew)
+            .then_some("node(s) didn't match pod topology spread constraints")
     }
 
     /// How many there are already at a node's place.

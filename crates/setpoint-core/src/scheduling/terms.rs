@@ -98,7 +98,9 @@ fn nothing() -> LabelSelector {
 
 impl Wishes {
     pub(super) fn of(pod: &Pod) -> Wishes {
-        let Some(affinity) = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()) else { return Wishes::default() };
+        let Some(affinity) = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()) else {
+            return Wishes::default();
+        };
         let (near, away) = (affinity.pod_affinity.as_ref(), affinity.pod_anti_affinity.as_ref());
         let required = |terms: Option<&Vec<PodAffinityTerm>>| -> Vec<(Term, String)> {
             terms.into_iter().flatten().map(|term| Term::of(pod, term)).collect()
