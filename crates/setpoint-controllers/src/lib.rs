@@ -22,11 +22,8 @@ pub mod events;
 pub mod manager;
 pub mod metrics;
 pub mod node;
-<<<<<<< HEAD
 pub mod node_lifecycle;
-=======
 mod ownership;
->>>>>>> main
 pub mod queue;
 pub mod replica_set;
 pub mod runtime;

@@ -5,11 +5,8 @@ use tokio::task::JoinSet;
 
 use crate::deployment::Deployments;
 use crate::environment::{self, Environments};
-<<<<<<< HEAD
 use crate::node_lifecycle::NodeLifecycle;
-=======
 use crate::replica_set::ReplicaSets;
->>>>>>> main
 use crate::runtime::{Caches, Clock, Runner, feed};
 use crate::scheduler::Scheduler;
 
@@ -41,15 +38,12 @@ impl Manager {
     pub async fn run(self) {
         let caches = self.caches;
         let mut controllers: JoinSet<()> = JoinSet::new();
-<<<<<<< HEAD
         // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
         let providers = self.environments.providers.clone();
         let lifecycle = NodeLifecycle::new(self.client.clone(), caches.clone(), self.clock, providers);
         let lifecycle = Runner::new(lifecycle, &caches, self.clock);
-=======
         let replica_sets = Runner::new(ReplicaSets::new(self.client.clone(), &caches), &caches, self.clock);
         let deployments = Runner::new(Deployments::new(self.client.clone(), &caches), &caches, self.clock);
->>>>>>> main
         let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
         let environments = Runner::new(environments, &caches, self.clock);
         let scheduler = Runner::new(Scheduler::new(self.scheduler, caches.clone()), &caches, self.clock);

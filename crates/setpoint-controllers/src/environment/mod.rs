@@ -166,6 +166,13 @@ impl Environments {
         Ok(())
     }
 
+    /// Ends the work for all Environments, as one does who leads no longer. What runs there goes on, and whoever leads next
+    /// takes it up.
+    pub fn rest(&self) {
+        let keys: Vec<Name> = self.running.lock().keys().cloned().collect();
+        keys.iter().for_each(|key| self.close(key));
+    }
+
     /// Ends the work for an Environment. What runs there goes on.
     fn close(&self, key: &Name) {
         self.running.lock().remove(key);

@@ -62,7 +62,7 @@ impl NodeLifecycle {
         let due = leaving.partition_point(|(at, _)| *at <= round.now);
         for (_, pod) in leaving.iter().take(due.min(AT_A_TIME)) {
             let message = format!("Marking for deletion Pod {}", title(pod));
-            self.recorder.say(pod, NoticeKind::Normal, "TaintManagerEviction", None, &message).await;
+            self.recorder.say(&**pod, NoticeKind::Normal, "TaintManagerEviction", &message);
         }
         let batch = leaving.iter().take(due.min(AT_A_TIME)).map(|(_, pod)| &**pod);
         self.delete(batch, DeleteParams::default(), round).await?;

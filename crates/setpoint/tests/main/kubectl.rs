@@ -63,6 +63,13 @@ async fn kubectl_runs_a_pod_as_on_kubernetes() -> Result<()> {
     follow_on("pods.txt", &server)
 }
 
+#[tokio::test]
+async fn kubectl_declares_a_place_fills_it_and_takes_it_away() -> Result<()> {
+    let mut server = Server::new(SETPOINT, &["--store", "embedded"])?.running_pods();
+    server.restart().await?;
+    follow_on("environments.txt", &server)
+}
+
 /// Runs a script on a server of its own and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
     follow_on(name, &Server::start(SETPOINT).await?)
