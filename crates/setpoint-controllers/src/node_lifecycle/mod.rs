@@ -22,7 +22,7 @@ use crate::events::{Recorder, is_code};
 use crate::node::Providers;
 use crate::node::dispatch::node_of;
 use crate::queue::Queue;
-use crate::runtime::{Cache, Caches, Change, Clock, Controller, Error, Name, Next, Round};
+use crate::runtime::{Cache, Caches, Change, Clock, Configuration, Context, Controller, Error, Name, Next, Round};
 
 pub struct NodeLifecycle {
     client: Client,
@@ -48,8 +48,9 @@ impl std::fmt::Debug for NodeLifecycle {
 
 impl NodeLifecycle {
     /// `providers` are those whose Pods this process runs itself.
-    pub fn new(client: Client, caches: Caches, clock: Clock, providers: Providers) -> NodeLifecycle {
-        let recorder = Recorder::new(client.clone(), "node-controller", None);
+    pub fn new(context: &Context, caches: &Caches, providers: Providers) -> NodeLifecycle {
+        let (recorder, caches) = (context.recorder("node-controller"), caches.clone());
+        let (client, clock) = (context.client.clone(), context.clock);
         NodeLifecycle { client, caches, clock, providers, recorder, heard: Arc::default() }
     }
 
@@ -137,6 +138,10 @@ impl Controller for NodeLifecycle {
 
     fn keys(&self) -> Vec<Name> {
         self.caches.nodes.names()
+    }
+
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
     }
 }
 

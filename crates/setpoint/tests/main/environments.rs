@@ -14,8 +14,9 @@ use setpoint_api::environment::Environment;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
-use setpoint_controllers::Manager;
 use setpoint_controllers::environment::{self, in_a_task};
+use setpoint_controllers::manager::{Clients, Manager};
+use setpoint_controllers::metrics::Metrics;
 use setpoint_controllers::node::{Dispatch, Providers};
 use setpoint_controllers::runtime::{Caches, Clock};
 use setpoint_deployer::Registry;
@@ -62,9 +63,13 @@ impl Cluster {
         registry.register(Arc::<SimulatedDriver>::clone(&driver))?;
         let caches = Caches::default();
         let manager = Manager {
-            client: client("system:kube-controller-manager", &[]),
-            scheduler: client("system:kube-scheduler", &[]),
+            identity: "test".to_owned(),
+            clients: Clients {
+                controllers: client("system:kube-controller-manager", &[]),
+                scheduler: client("system:kube-scheduler", &[]),
+            },
             clock: Clock::System,
+            metrics: Metrics::default(),
             environments: environment::Setup {
                 nodes: client("system:node:environments", &["system:nodes"]),
                 dispatch: Dispatch::new(&caches),
@@ -76,7 +81,10 @@ impl Cluster {
             },
             caches,
         };
-        Ok(Cluster { admin, driver, controllers: tokio::spawn(manager.run()), _folder: folder })
+        let controllers = tokio::spawn(async move {
+            manager.run(std::future::pending()).await.expect("a name that can stand in a header");
+        });
+        Ok(Cluster { admin, driver, controllers, _folder: folder })
     }
 
     async fn declare(&self, name: &str, config: Value) -> Result<()> {
