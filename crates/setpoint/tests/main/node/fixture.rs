@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
@@ -15,7 +15,7 @@ use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
 use setpoint_controllers::node::{Dispatch, machine};
 use setpoint_controllers::node::registration::Registration;
-use setpoint_controllers::runtime::{Caches, Clock, Runner, feed};
+use setpoint_controllers::runtime::{Caches, Clock, Context, Runner, feed};
 use setpoint_controllers::{NodeAgent, Scheduler};
 use setpoint_store::{MemoryStore, Options};
 use setpoint_testkit::wait_for;
@@ -63,12 +63,12 @@ impl Cluster {
         let client = |user: &str, groups: &[&str]| {
             Client::new(self.server.acting_as(Identity::new(user, groups.iter().copied())), "default")
         };
-        let (caches, clock) = (Caches::default(), Clock::System);
+        let caches = Caches::default();
+        let context = |client: Client| Context::new(client, Clock::System);
         let agent = NodeAgent {
-            client: client("system:node:local", &["system:nodes"]),
+            context: context(client("system:node:local", &["system:nodes"])),
             dispatch: Dispatch::new(&caches),
             caches: caches.clone(),
-            clock,
             registration: Registration {
                 facts: machine::facts("local", "local", "fake", Path::new("/")),
                 system: machine::system("0.0.0", "fake"),
@@ -80,11 +80,11 @@ impl Cluster {
             cluster: self.id.clone(),
             report: None,
         };
-        let scheduler = Scheduler::new(client("system:kube-scheduler", &[]), caches.clone());
-        let scheduler = Runner::new(scheduler, &caches, clock);
-        let mut feeds = feed::feed(&caches, &client("system:kube-controller-manager", &[]));
+        let scheduling = context(client("system:kube-scheduler", &[]));
+        let scheduler = Runner::new(Scheduler::new(&scheduling, &caches), &caches, &scheduling);
+        let mut feeds = feed::feed(&caches, &client("system:kube-controller-manager", &[]), &scheduling.metrics);
         self.tasks.spawn(agent.run());
-        self.tasks.spawn(scheduler.run(1));
+        self.tasks.spawn(scheduler.run());
         self.tasks.spawn(async move { while feeds.join_next().await.is_some() {} });
     }
 
