@@ -9,7 +9,9 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 use crate::deployment::Deployments;
+use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments};
+use crate::job::Jobs;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
 use crate::replica_set::ReplicaSets;
@@ -57,6 +59,8 @@ pub fn controllers(
     vec![
         Runner::new(ReplicaSets::new(context, caches), caches, context),
         Runner::new(Deployments::new(context, caches), caches, context),
+        Runner::new(Jobs::new(context, caches), caches, context),
+        Runner::new(ServiceEndpoints::new(context, caches), caches, context),
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Environments::new(context, caches, environments), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),

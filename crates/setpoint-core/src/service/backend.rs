@@ -25,7 +25,8 @@ pub struct Backend<'a> {
 /// Whether a Service selects an object with these labels.
 pub fn selects(service: &Service, labels: Option<&BTreeMap<String, String>>) -> bool {
     let Some(selector) = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return false };
-    selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    let is_met = |(key, value): (&String, &String)| labels.and_then(|labels| labels.get(key)) == Some(value);
+    !selector.is_empty() && selector.iter().all(is_met)
 }
 
 /// Whether a change of a Pod says nothing new to any Service that selects it. Heartbeats, restarts and the like do not.

@@ -97,7 +97,8 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
 pub fn is_ours(service: &Service) -> bool {
     let Some(spec) = &service.spec else { return false };
     let is_elsewhere = spec.type_.as_deref() == Some("ExternalName");
-    !is_elsewhere && spec.selector.is_some() && service.metadata.deletion_timestamp.is_none()
+    let selects = spec.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    !is_elsewhere && selects && service.metadata.deletion_timestamp.is_none()
 }
 
 fn is_headless(service: &Service) -> bool {
