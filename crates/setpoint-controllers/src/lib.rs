@@ -8,6 +8,7 @@
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
@@ -25,6 +26,7 @@ pub mod job;
 pub mod manager;
 pub mod metrics;
 pub mod node;
+pub mod node_lifecycle;
 mod ownership;
 pub mod queue;
 mod refusal;

@@ -13,6 +13,7 @@ use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments};
 use crate::job::Jobs;
 use crate::metrics::Metrics;
+use crate::node_lifecycle::NodeLifecycle;
 use crate::replica_set::ReplicaSets;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
 use crate::scheduler::Scheduler;
@@ -60,6 +61,7 @@ pub fn controllers(
         Runner::new(Deployments::new(context, caches), caches, context),
         Runner::new(Jobs::new(context, caches), caches, context),
         Runner::new(ServiceEndpoints::new(context, caches), caches, context),
+        Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Environments::new(context, caches, environments), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
     ]

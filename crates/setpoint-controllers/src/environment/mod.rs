@@ -31,7 +31,7 @@ use self::status::Standing;
 use crate::events::is_code;
 use crate::node::{Dispatch, NodeAgent, Providers};
 use crate::queue::Queue;
-use crate::runtime::{Cache, Caches, Change, Context, Controller, Error, Name, Next, Round};
+use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// What keeps an Environment until its Pods are gone.
 pub const FINALIZER: &str = "setpoint.dev/environment";
@@ -231,6 +231,11 @@ impl Controller for Environments {
 
     fn keys(&self) -> Vec<Name> {
         self.caches.environments.names()
+    }
+
+    /// Most of the work is waiting for a provider.
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
     }
 }
 

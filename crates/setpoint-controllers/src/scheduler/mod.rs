@@ -214,7 +214,7 @@ impl State {
                 has_freed |= self.board.place(after, node);
             }
             (None, Some(turn)) if is_to_be_placed(after) => {
-                is_new = is_another(change);
+                is_new = is_another(change) || !change.before.as_ref().is_some_and(|before| is_to_be_placed(before));
                 if is_new {
                     self.pending.add(turn);
                 }

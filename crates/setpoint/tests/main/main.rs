@@ -5,6 +5,7 @@
 mod conformance;
 mod crash;
 mod crds;
+mod environments;
 mod fuzz;
 mod helm;
 mod history;
