@@ -102,7 +102,13 @@ impl Up {
         };
         let url = format!("https://{}", reachable(address));
         let audit = self.open_audit_log(&data)?;
-        let setup = Setup { users, issuer: issuer::open(&data)?, limits: Limits::default(), audit: audit.clone() };
+        let setup = Setup {
+            users,
+            issuer: issuer::open(&data)?,
+            limits: Limits::default(),
+            audit: audit.clone(),
+            surroundings: Surroundings::default(),
+        };
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;

@@ -185,7 +185,13 @@ mod tests {
         let users = Users::new([("right".to_owned(), Identity::new("admin", ["system:masters"]))]);
         let server = Server::open(
             Arc::new(MemoryStore::new(setpoint_store::Options::default())),
-            Setup { users, issuer: crate::issuer::open(&data)?, limits: Limits::default(), audit: None },
+            Setup {
+                users,
+                issuer: crate::issuer::open(&data)?,
+                limits: Limits::default(),
+                audit: None,
+                surroundings: Surroundings::default(),
+            },
         )
         .await
         .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;

@@ -37,7 +37,7 @@ impl Cluster {
     pub(super) async fn new() -> Result<Cluster> {
         let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
         let users = Users::new(Vec::new());
-        let setup = Setup { users, issuer, limits: Limits::default(), audit: None };
+        let setup = Setup { users, issuer, limits: Limits::default(), audit: None, surroundings: Surroundings::default() };
         let server = Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
         let server = server.map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
