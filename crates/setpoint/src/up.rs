@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
+use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};

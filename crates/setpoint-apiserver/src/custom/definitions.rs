@@ -5,7 +5,7 @@
 //! wrote it and in whatever order, and a definition can be used as soon as its create is answered. One that is deleted
 //! stays until its objects are gone; [`Cleaner`] sees to that.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Definitions {
     turn: tokio::sync::Mutex<()>,
     known: tokio::sync::Mutex<BTreeMap<String, Known>>,
     /// The names of those that are being deleted.
-    terminating: Mutex<HashSet<String>>,
+    terminating: Mutex<BTreeSet<String>>,
     wake: mpsc::UnboundedSender<String>,
 }
 

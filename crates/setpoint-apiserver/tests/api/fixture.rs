@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users, audit};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users, audit};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 

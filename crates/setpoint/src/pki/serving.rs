@@ -130,7 +130,7 @@ impl ResolvesServerCert for Serving {
 mod tests {
     use anyhow::Context as _;
     use setpoint_apiserver::fairness::Limits;
-    use setpoint_apiserver::{Identity, Server, Setup, Users, listener};
+    use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, listener};
     use setpoint_store::MemoryStore;
     use setpoint_testkit::client::connect_tls;
     use setpoint_testkit::{Client, Kubeconfig, wait_for};

@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::fairness::Limits;
-use crate::{Identity, Issuer, Server, Setup, Users, audit};
+use crate::{Identity, Issuer, Server, Setup, Surroundings, Users, audit};
 use fake::Fake;
 
 /// How long anything may take before a test gives up on it.

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
 use setpoint_controllers::node::machine;
 use setpoint_controllers::node::registration::Registration;
 use setpoint_controllers::{Binder, NodeAgent};
