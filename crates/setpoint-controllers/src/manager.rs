@@ -3,7 +3,12 @@
 use kube::Client;
 use tokio::task::JoinSet;
 
-use crate::runtime::{Caches, Clock, feed};
+use crate::deployment::Deployments;
+use crate::replica_set::ReplicaSets;
+use crate::runtime::{Caches, Clock, Runner, feed};
+
+/// How many objects of a kind are worked on at once.
+const AT_ONCE: usize = 8;
 
 /// What the controllers are given.
 pub struct Manager {
@@ -22,10 +27,12 @@ impl Manager {
     pub async fn run(self) {
         let caches = Caches::default();
         let mut controllers: JoinSet<()> = JoinSet::new();
-        // Each: `let sets = Runner::new(ReplicaSets::new(..), &caches, self.clock);` before the feed begins.
+        let replica_sets = Runner::new(ReplicaSets::new(self.client.clone(), &caches), &caches, self.clock);
+        let deployments = Runner::new(Deployments::new(self.client.clone(), &caches), &caches, self.clock);
         let mut feeds = feed::feed(&caches, &self.client);
         caches.completed().await;
-        // Each: `controllers.spawn(sets.run(AT_ONCE));` once the caches are complete.
+        controllers.spawn(replica_sets.run(AT_ONCE));
+        controllers.spawn(deployments.run(AT_ONCE));
         while feeds.join_next().await.is_some() {}
         controllers.shutdown().await;
     }

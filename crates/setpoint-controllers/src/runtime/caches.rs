@@ -20,7 +20,7 @@ pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
 pub const PODS_BY_NODE: Index<Pod> = Index { name: "node", values: node };
 /// By each of its labels, as `namespace/key=value`.
 pub const PODS_BY_LABEL: Index<Pod> = Index { name: "label", values: labels };
-/// Those that nobody controls, by namespace.
+/// Those that nobody controls, by namespace, and by each of their labels as `namespace/key=value`. See [`orphans_of`].
 pub const PODS_BY_ORPHANAGE: Index<Pod> = Index { name: "orphanage", values: orphanage };
 pub const REPLICA_SETS_BY_OWNER: Index<ReplicaSet> = Index { name: "owner", values: owner };
 pub const REPLICA_SETS_BY_ORPHANAGE: Index<ReplicaSet> = Index { name: "orphanage", values: orphanage };
@@ -98,12 +98,20 @@ fn owner<K: Resource>(object: &K) -> Vec<String> {
     selection::controller_of(object.meta()).map(|owner| owner.uid.clone()).into_iter().collect()
 }
 
-fn namespace<K: Resource>(object: &K) -> Vec<String> {
-    vec![object.meta().namespace.clone().unwrap_or_default()]
+fn orphanage<K: Resource>(object: &K) -> Vec<String> {
+    if selection::controller_of(object.meta()).is_some() {
+        return Vec::new();
+    }
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    let labels = object.meta().labels.iter().flatten().map(|(key, value)| label_value(&namespace, key, value));
+    labels.chain([namespace.clone()]).collect()
 }
 
-fn orphanage<K: Resource>(object: &K) -> Vec<String> {
-    if selection::controller_of(object.meta()).is_some() { Vec::new() } else { namespace(object) }
+/// Where the orphans are found that an owner may adopt: for each, the whole selector has yet to be asked.
+pub fn orphans_of(owner: &ObjectMeta, selector: Option<&LabelSelector>) -> String {
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let mut pairs = selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
+    pairs.next().map_or_else(|| namespace.to_owned(), |(key, value)| label_value(namespace, key, value))
 }
 
 fn node(pod: &Pod) -> Vec<String> {

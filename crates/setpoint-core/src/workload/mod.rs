@@ -5,6 +5,7 @@
 //! | [`selection`] | which objects are whose: kept, adopted, released, left alone |
 //! | [`pod_state`] | what a pod's fields say: active, ready, available |
 //! | [`ranking`] | which pods go first when there are too many |
+//! | [`pod_name`] | how pods are called, so that none is made twice |
 //! | [`replica_set`] | how many pods to create, which to delete; the status |
 //! | [`template_hash`] | the name of a pod template |
 //! | [`int_or_percent`] | `25%` of something, and the bounds of a rolling update |
@@ -21,6 +22,7 @@ pub mod deployment;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod int_or_percent;
+pub mod pod_name;
 pub mod pod_state;
 pub mod ranking;
 pub mod replica_set;

@@ -41,6 +41,17 @@ pub fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     ready_since(pod)?.checked_add(SignedDuration::from_secs(min_ready_seconds.max(0).into())).ok()
 }
 
+/// Whether a change of a pod may change what its owner does or says: whose it is, whether it counts, and as what.
+/// Where it runs, or how its containers are getting on, does not.
+pub fn concerns_owner(before: &Pod, after: &Pod) -> bool {
+    let counts = |pod: &Pod| (is_finished(pod), pod.metadata.deletion_timestamp.is_some(), is_ready(pod));
+    counts(before) != counts(after)
+        || ready_since(before) != ready_since(after)
+        || before.metadata.uid != after.metadata.uid
+        || before.metadata.labels != after.metadata.labels
+        || before.metadata.owner_references != after.metadata.owner_references
+}
+
 fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == "Ready").filter(|condition| condition.status == "True")
@@ -72,6 +83,24 @@ mod tests {
         for (name, over, active, terminating) in rows {
             let pod = pod("p", over);
             assert_eq!((is_active(&pod), is_terminating(&pod)), (active, terminating), "{name}");
+        }
+    }
+
+    #[test]
+    fn which_changes_concern_the_owner() {
+        let rows: [(&str, Value, bool); 9] = [
+            ("nothing", json!({}), false),
+            ("another node", json!({"spec": {"nodeName": "n2"}}), false),
+            ("a restart", json!({"status": {"containerStatuses": []}}), false),
+            ("it is deleted", json!({"metadata": {"deletionTimestamp": "2026-03-01T11:59:00Z"}}), true),
+            ("it ends", json!({"status": {"phase": "Failed"}}), true),
+            ("it is not ready any more", not_ready(), true),
+            ("it was not ready in between", ready_since(-1), true),
+            ("another label", json!({"metadata": {"labels": {"app": "db"}}}), true),
+            ("another owner", json!({"metadata": {"ownerReferences": []}}), true),
+        ];
+        for (name, over, expected) in rows {
+            assert_eq!(concerns_owner(&pod("p", json!({})), &pod("p", over)), expected, "{name}");
         }
     }
 

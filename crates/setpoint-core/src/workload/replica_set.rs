@@ -9,9 +9,10 @@ use std::fmt;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{pod_state, ranking};
+use super::selection::Owner;
+use super::{pod_name, pod_state, ranking};
 
 /// How many pods are created or deleted in one go.
 pub const BURST: usize = 500;
@@ -90,6 +91,31 @@ pub fn decide<'p>(set: &ReplicaSet, observed: &Observed<'_, 'p>, now: Timestamp)
         Decision::Delete { pods, replicas, desired }
     } else {
         Decision::Nothing
+    }
+}
+
+/// Whether there are more pods than desired. Only then [`decide`] looks at [`Observed::related`].
+pub fn has_surplus(set: &ReplicaSet, pods: usize) -> bool {
+    pods > desired_replicas(set)
+}
+
+/// A pod of the ReplicaSet, as it is created.
+pub fn pod(set: &ReplicaSet, name: &str) -> Pod {
+    let template = spec(set).and_then(|spec| spec.template.as_ref());
+    let metadata = template.and_then(|template| template.metadata.as_ref());
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            generate_name: set.metadata.name.as_deref().map(pod_name::prefix),
+            namespace: set.metadata.namespace.clone(),
+            labels: metadata.and_then(|metadata| metadata.labels.clone()),
+            annotations: metadata.and_then(|metadata| metadata.annotations.clone()),
+            finalizers: metadata.and_then(|metadata| metadata.finalizers.clone()),
+            owner_references: Some(vec![Owner::from(set).reference()]),
+            ..ObjectMeta::default()
+        },
+        spec: template.and_then(|template| template.spec.clone()),
+        status: None,
     }
 }
 
@@ -357,6 +383,27 @@ mod tests {
             let observed = Observed { pods: &reversed, related: &reversed, unseen: &row.unseen };
             assert_eq!(decide(&row.set, &observed, noon()).to_string(), row.decision, "{}, reversed", row.name);
         }
+    }
+
+    #[test]
+    fn a_pod_is_what_the_template_says_and_names_its_owner() {
+        let template = json!({"spec": {"template": {
+            "metadata": {"annotations": {"note": "x"}, "finalizers": ["a/b"]}, "spec": {"containers": [{"name": "c"}]},
+        }}});
+        let pod = super::pod(&replica_set(json!(1), template), "web-1-bcdfg");
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "web-1-bcdfg", "generateName": "web-1-", "namespace": "shop",
+                "labels": {"app": "web"}, "annotations": {"note": "x"}, "finalizers": ["a/b"],
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs-uid",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {"containers": [{"name": "c"}]},
+        });
+        assert_eq!(serde_json::to_value(pod).unwrap(), expected);
     }
 
     #[test]

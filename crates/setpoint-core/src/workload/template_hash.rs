@@ -49,14 +49,19 @@ impl Identity {
     /// The hash as a label's value. Another collision count gives another hash.
     pub fn hash(&self, collision_count: i32) -> String {
         let digest = Sha256::new().chain_update(self.0).chain_update(collision_count.to_be_bytes()).finalize();
-        let mut number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-        let letter = |_| {
-            let letter = ALPHABET[(number % 27) as usize];
-            number /= 27;
-            char::from(letter)
-        };
-        (0..HASH_LENGTH).map(letter).collect()
+        letters(&digest, HASH_LENGTH)
     }
+}
+
+/// A digest as a short word, of no more than ten letters: so many are in the part of it that counts.
+pub(super) fn letters(digest: &[u8], length: usize) -> String {
+    let mut number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let letter = |_| {
+        let letter = ALPHABET[(number % 27) as usize];
+        number /= 27;
+        char::from(letter)
+    };
+    (0..length).map(letter).collect()
 }
 
 /// What stands in the way of creating a ReplicaSet under a name that is taken.

@@ -137,6 +137,11 @@ pub fn decide(deployment: &Deployment, replica_sets: &[&ReplicaSet], pods: &[&Po
     Decision { revision, ..decision }
 }
 
+/// Whether [`decide`] looks at pods. The strategy Recreate waits for the end of each; others believe the ReplicaSets.
+pub fn looks_at_pods(deployment: &Deployment) -> bool {
+    Desired::of(deployment).is_some_and(|desired| desired.strategy() == "Recreate")
+}
+
 /// What a Deployment says it wants, in the terms of this directory.
 #[derive(Debug, Clone, Copy)]
 struct Desired<'a> {

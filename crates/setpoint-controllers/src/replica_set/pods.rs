@@ -1,0 +1,205 @@
+//! Creates and deletes the Pods of a ReplicaSet, many at once, and says what came of it.
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::response::StatusDetails;
+use kube::{Api, Resource};
+use setpoint_core::pod::NoticeKind;
+use setpoint_core::workload::pod_name::{Chosen, Numbers};
+use setpoint_core::workload::replica_set::{self, Unseen};
+use setpoint_core::workload::selection;
+
+use super::{ReplicaSets, uid};
+use crate::runtime::{Name, Round};
+
+/// How many requests are under way at once.
+const AT_ONCE: usize = 64;
+
+/// What came of creating or deleting Pods.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    /// What was written.
+    pub(super) unseen: Unseen,
+    /// What the server said to what it refused first.
+    pub(super) failure: Option<String>,
+    pub(super) error: Option<kube::Error>,
+    /// Whether something is to be tried once more at once.
+    pub(super) is_unfinished: bool,
+}
+
+/// What became of one creation.
+enum Created {
+    /// It is there, whoever made it.
+    Pod(Box<Pod>),
+    /// Its name is somebody else's.
+    NameTaken,
+    /// Nothing can be created in a namespace that goes.
+    NamespaceGoes,
+    Failed(kube::Error),
+}
+
+/// What became of one deletion.
+enum Deleted {
+    /// It is on its way out.
+    Marked(Box<Pod>),
+    Removed,
+    /// It was gone before, or another has its name.
+    Moved,
+    Failed(kube::Error),
+}
+
+impl ReplicaSets {
+    /// Creates Pods in batches, each only if all before it went well.
+    pub(super) async fn create(&self, set: &ReplicaSet, count: usize, round: &mut Round) -> Attempt {
+        let (api, mut attempt) = (self.pods(set), Attempt::default());
+        let names = self.names(set, count);
+        let mut left = names.as_slice();
+        for batch in replica_set::slow_start(names.len()) {
+            let (now, later) = left.split_at(batch);
+            left = later;
+            let creations: Vec<_> = now.iter().map(|chosen| create(&api, set, chosen)).collect();
+            let created: Vec<Created> = stream::iter(creations).buffered(AT_ONCE).collect().await;
+            let goes_on = now.iter().zip(created).fold(true, |goes_on, (chosen, created)| {
+                self.note_creation(set, chosen, created, &mut attempt, round) && goes_on
+            });
+            if !goes_on {
+                break;
+            }
+        }
+        attempt
+    }
+
+    /// Names for Pods to come, none of which is seen to be taken.
+    fn names(&self, set: &ReplicaSet, count: usize) -> Vec<Chosen> {
+        let key = Name::of(set);
+        let is_taken = |name: &str| self.caches.pods.get(&Name { name: name.into(), ..key.clone() }).is_some();
+        let mut all = self.numbers.lock();
+        let fresh = || Numbers::of(&key.name, uid(set));
+        let numbers = all.entry(key.clone()).or_insert_with(fresh);
+        if !numbers.are_of(uid(set)) {
+            *numbers = fresh();
+        }
+        numbers.choose(count, is_taken)
+    }
+
+    /// Says whether to go on.
+    fn note_creation(
+        &self,
+        set: &ReplicaSet,
+        chosen: &Chosen,
+        created: Created,
+        attempt: &mut Attempt,
+        round: &mut Round,
+    ) -> bool {
+        match created {
+            Created::Pod(pod) => {
+                self.settle(set, chosen);
+                round.wrote(&self.caches.pods, &*pod);
+                self.tell(set, NoticeKind::Normal, "SuccessfulCreate", &format!("Created pod: {}", chosen.name));
+                attempt.unseen.created.extend(pod.metadata.uid);
+                true
+            }
+            Created::NameTaken => {
+                self.settle(set, chosen);
+                attempt.is_unfinished = true;
+                true
+            }
+            Created::NamespaceGoes => false,
+            Created::Failed(error) => {
+                let said = what_was_said(&error);
+                self.tell(set, NoticeKind::Warning, "FailedCreate", &format!("Error creating: {said}"));
+                attempt.fail(error, said);
+                false
+            }
+        }
+    }
+
+    fn settle(&self, set: &ReplicaSet, chosen: &Chosen) {
+        if let Some(numbers) = self.numbers.lock().get_mut(&Name::of(set)) {
+            numbers.settle(chosen.number);
+        }
+    }
+
+    /// Deletes these very Pods, and no others of their names.
+    pub(super) async fn delete(&self, set: &ReplicaSet, pods: &[&Pod], round: &mut Round) -> Attempt {
+        let (api, mut attempt) = (self.pods(set), Attempt::default());
+        let deletions: Vec<_> = pods.iter().map(|pod| delete(&api, pod)).collect();
+        let deleted: Vec<Deleted> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        for (pod, deleted) in pods.iter().zip(deleted) {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            match deleted {
+                Deleted::Failed(error) => {
+                    let said = what_was_said(&error);
+                    self.tell(set, NoticeKind::Warning, "FailedDelete", &format!("Error deleting: {said}"));
+                    attempt.fail(error, said);
+                    continue;
+                }
+                Deleted::Marked(marked) => round.wrote(&self.caches.pods, &*marked),
+                Deleted::Removed | Deleted::Moved => round.removed(&self.caches.pods, *pod),
+            }
+            self.tell(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
+            attempt.unseen.deleted.extend(pod.metadata.uid.clone());
+        }
+        attempt
+    }
+}
+
+impl Attempt {
+    fn fail(&mut self, error: kube::Error, said: String) {
+        if self.error.is_none() {
+            (self.error, self.failure) = (Some(error), Some(said));
+        }
+    }
+}
+
+async fn create(api: &Api<Pod>, set: &ReplicaSet, chosen: &Chosen) -> Created {
+    let error = match api.create(&PostParams::default(), &replica_set::pod(set, &chosen.name)).await {
+        Ok(pod) => return Created::Pod(Box::new(pod)),
+        Err(error) => error,
+    };
+    match &error {
+        kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {}
+        kube::Error::Api(status) if goes(status.details.as_ref()) => return Created::NamespaceGoes,
+        _ => return Created::Failed(error),
+    }
+    // A creation of ours whose answer was lost, or of another leader, or somebody else's Pod.
+    match api.get_opt(&chosen.name).await {
+        Ok(Some(pod)) if is_of(&pod, set) => Created::Pod(Box::new(pod)),
+        Ok(_) => Created::NameTaken,
+        Err(error) => Created::Failed(error),
+    }
+}
+
+async fn delete(api: &Api<Pod>, pod: &Pod) -> Deleted {
+    let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+    let parameters = DeleteParams::default().preconditions(preconditions);
+    match api.delete(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await {
+        Ok(answer) => answer.left().filter(stays).map_or(Deleted::Removed, |pod| Deleted::Marked(Box::new(pod))),
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Deleted::Moved,
+        Err(error) => Deleted::Failed(error),
+    }
+}
+
+/// Whether a Pod that was deleted is still there: it ends in its own time, or something holds it.
+fn stays(pod: &Pod) -> bool {
+    let ends_later = pod.metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+    ends_later || pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+}
+
+fn is_of(pod: &Pod, set: &ReplicaSet) -> bool {
+    selection::controller_of(pod.meta()).is_some_and(|owner| owner.uid == uid(set))
+}
+
+fn goes(details: Option<&StatusDetails>) -> bool {
+    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}
+
+/// What people are told: the server's own words.
+fn what_was_said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
