@@ -48,7 +48,7 @@ impl Binder {
 
     /// Works until it is dropped.
     pub async fn run(self) {
-        let (queue, binder) = (Arc::new(Queue::new()), Arc::new(self));
+        let (queue, binder) = (Arc::new(Queue::default()), Arc::new(self));
         tokio::join!(binder.watch_pods(&queue), binder.watch_node(&queue), queue.clone().run(AT_ONCE, binder.clone()));
     }
 
@@ -113,7 +113,7 @@ impl Binder {
             let path = name.unwrap_or_default();
             pods.create_subresource::<_, Value>("binding", &path, &PostParams::default(), &binding).await?;
             let message = format!("Successfully assigned {} to {}", title(pod), self.node_name);
-            self.recorder.say(pod, NoticeKind::Normal, "Scheduled", None, &message).await;
+            self.recorder.say(pod, NoticeKind::Normal, "Scheduled", &message);
             return Ok(());
         };
         let old = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -121,7 +121,7 @@ impl Binder {
         if told.any(|condition| condition.message.as_deref() == Some(&why_not)) {
             return Ok(());
         }
-        self.recorder.say(pod, NoticeKind::Warning, "FailedScheduling", None, &why_not).await;
+        self.recorder.say(pod, NoticeKind::Warning, "FailedScheduling", &why_not);
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why_not,
             "lastTransitionTime": Time(Timestamp::now()), "observedGeneration": pod.metadata.generation,

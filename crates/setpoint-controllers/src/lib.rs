@@ -10,6 +10,7 @@
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
 //! | [`events`] | Events that people read, each told once |
+//! | [`metrics`] | what they count |
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
@@ -17,6 +18,7 @@ pub mod binder;
 pub mod deployment;
 pub mod events;
 pub mod manager;
+pub mod metrics;
 pub mod node;
 mod ownership;
 mod pod_watch;

@@ -62,7 +62,7 @@ impl std::fmt::Debug for NodeAgent {
 impl NodeAgent {
     /// Works until it is dropped. What it had started goes on running.
     pub async fn run(self) {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(Queue::default());
         let facts: NodeFacts = self.registration.facts.clone();
         let sync = Arc::new(Sync::new(self.client.clone(), facts, self.provider.clone(), self.cluster, queue.clone()));
         tokio::join!(

@@ -171,10 +171,7 @@ impl Sync {
             let instance = self.observe(uid).await?;
             let mut memory = self.memories.lock().get(uid).cloned().unwrap_or_default();
             if let (Some(pod), Some(state)) = (&known, instance.as_ref().and_then(|found| found.state.as_ref())) {
-                // An Event that cannot be written, in a namespace that is going for example, keeps nothing from going on.
-                if let Err(error) = self.recorder.tell(pod, &state.notices, &mut memory.told, Timestamp::now()).await {
-                    tracing::debug!(pod = title(pod), %error, "an Event could not be written");
-                }
+                self.recorder.tell(pod, &state.notices, &mut memory.told, Timestamp::now());
             }
             let decision = agent::decide(Facts {
                 pod: known.as_deref(),
@@ -249,7 +246,7 @@ impl Sync {
     async fn create(&self, uid: &str, pod: &Pod, told: Option<Hold>) -> Result<(), SyncError> {
         let made = match orders::order(&self.client, pod, &self.node, &self.cluster, BTreeMap::new()).await {
             Ok(prepared) => {
-                self.tell_skipped(pod, &prepared.skipped).await;
+                self.tell_skipped(pod, &prepared.skipped);
                 match self.provider.create(&prepared.order).await {
                     Ok(_) => {
                         self.remember_given(uid, Given::new(&prepared.order, prepared.tokens, None));
@@ -269,8 +266,11 @@ impl Sync {
         let Err((hold, reason)) = made else { return Ok(()) };
         if told.as_ref() != Some(&hold) {
             let prefix = if reason == "Failed" { "Error: " } else { "" };
-            let (container, message) = (hold.container.as_deref(), format!("{prefix}{}", hold.message));
-            self.recorder.say(pod, NoticeKind::Warning, reason, container, &message).await;
+            let (kind, message) = (NoticeKind::Warning, format!("{prefix}{}", hold.message));
+            match &hold.container {
+                Some(container) => self.recorder.say_of_container(pod, container, kind, reason, &message),
+                None => self.recorder.say(pod, kind, reason, &message),
+            }
             let (node, now) = (&self.node, Timestamp::now());
             let facts = Facts { pod: Some(pod), instance: None, hold: Some(&hold), ordered_grace: None, node, now };
             if let Some(status) = agent::decide(facts).status {
@@ -321,10 +321,10 @@ impl Sync {
         }
     }
 
-    async fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
+    fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
         if !skipped.is_empty() {
             let message = format!("Keys [{}] were skipped since they are no names of variables", skipped.join(", "));
-            self.recorder.say(pod, NoticeKind::Warning, "InvalidEnvironmentVariableNames", None, &message).await;
+            self.recorder.say(pod, NoticeKind::Warning, "InvalidEnvironmentVariableNames", &message);
         }
     }
 
@@ -373,7 +373,7 @@ impl Work<String> for Sync {
     async fn panicked(&self, uid: &String, message: &str) {
         if let Some(pod) = self.pods.get(uid) {
             let message = format!("a fault in setpoint keeps it from working on this Pod: {message}");
-            self.recorder.say(&pod, NoticeKind::Warning, "InternalError", None, &message).await;
+            self.recorder.say(&*pod, NoticeKind::Warning, "InternalError", &message);
         }
     }
 }

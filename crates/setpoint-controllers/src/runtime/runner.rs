@@ -29,7 +29,7 @@ impl<C: Controller> std::fmt::Debug for Runner<C> {
 impl<C: Controller> Runner<C> {
     /// Wires a controller. The caches must not be fed yet.
     pub fn new(controller: C, caches: &Caches, clock: Clock) -> Arc<Runner<C>> {
-        let (controller, queue) = (Arc::new(controller), Arc::new(Queue::new()));
+        let (controller, queue) = (Arc::new(controller), Arc::new(Queue::default()));
         controller.wire(caches, &queue);
         Arc::new(Runner { controller, queue, clock, unseen: Mutex::default() })
     }

@@ -1,0 +1,217 @@
+//! Work by key: no key is worked on twice at once, and one that failed comes again, each time later.
+//!
+//! To add a key that waits already changes nothing; to add one that is being worked on has it worked on once more
+//! afterwards. So whoever hears of a change adds its key and has done enough. Changes that come in a burst are one round:
+//! a key on which work began a moment ago waits until its window is over, while one that was idle does not wait at all.
+//!
+//! A queue is run, or driven by hand: [`Queue::ready`], [`Queue::take`] and [`Queue::finish`] are what running it does.
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use setpoint_deployer::Retry;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::metrics::Meter;
+use schedule::{Schedule, Taken};
+
+pub trait Key: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {}
+
+impl<K: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static> Key for K {}
+
+/// What came of the work on a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do until the key is added again.
+    Done,
+    /// Nothing is left to do for so long.
+    Until(Duration),
+    Failed(Retry),
+}
+
+/// What is done with a key.
+pub trait Work<K>: Send + Sync + 'static {
+    fn work(&self, key: &K) -> impl Future<Output = Outcome> + Send;
+
+    /// The work on a key ended in a panic, which is a fault of ours and says nothing of other keys.
+    fn panicked(&self, key: &K, message: &str) -> impl Future<Output = ()> + Send;
+}
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// For how long after work on a key began what changes is gathered into its next round.
+    pub window: Duration,
+    /// What the jitter of retries follows from.
+    pub seed: u64,
+    pub meter: Meter,
+}
+
+impl Options {
+    pub const WINDOW: Duration = Duration::from_millis(20);
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { window: Options::WINDOW, seed: rand::random(), meter: Meter::default() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Queue<K> {
+    schedule: Mutex<Schedule<K>>,
+    added: Notify,
+    closed: AtomicBool,
+    meter: Meter,
+}
+
+impl<K: Key> Queue<K> {
+    pub fn new(options: Options) -> Queue<K> {
+        let schedule = Mutex::new(Schedule::new(options.window, options.seed));
+        Queue { schedule, added: Notify::new(), closed: AtomicBool::new(false), meter: options.meter }
+    }
+
+    /// Has a key worked on as soon as there is room, or at the end of its window.
+    pub fn add(&self, key: K) {
+        let mut schedule = self.schedule.lock();
+        schedule.add(key, Instant::now());
+        self.measure(&schedule);
+        drop(schedule);
+        self.added.notify_one();
+    }
+
+    /// The keys that are ready, in the order in which they became so.
+    pub fn ready(&self) -> Vec<K> {
+        self.schedule.lock().ready(Instant::now()).cloned().collect()
+    }
+
+    /// When the next key becomes ready by itself.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.schedule.lock().next_due()
+    }
+
+    /// Takes a key to work on, whether or not it was added; false if it is being worked on. Whoever took it has to
+    /// finish it.
+    pub fn take(&self, key: &K) -> bool {
+        let mut schedule = self.schedule.lock();
+        let taken = schedule.take(key, Instant::now());
+        self.measure(&schedule);
+        self.began(taken).is_some()
+    }
+
+    /// Notes what came of the work on a key that was taken.
+    pub fn finish(&self, key: K, outcome: Outcome) {
+        if matches!(outcome, Outcome::Failed(Retry::BackOff | Retry::After(_))) {
+            self.meter.retries.inc();
+        }
+        let mut schedule = self.schedule.lock();
+        schedule.finish(key, outcome, Instant::now());
+        self.measure(&schedule);
+        drop(schedule);
+        self.added.notify_one();
+    }
+
+    /// Lets what runs it end, once what is being worked on has been finished.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.added.notify_one();
+    }
+
+    /// Works on keys until the queue is closed, on no more than `at_once` at the same time.
+    pub async fn run(self: Arc<Self>, at_once: usize, work: Arc<impl Work<K>>) {
+        let mut tasks: JoinSet<(K, Outcome)> = JoinSet::new();
+        let mut is_open = true;
+        while is_open || !tasks.is_empty() {
+            tokio::select! {
+                biased;
+                Some(finished) = tasks.join_next() => {
+                    if let Ok((key, outcome)) = finished {
+                        self.finish(key, outcome);
+                    }
+                }
+                key = self.next(), if is_open && tasks.len() < at_once => match key {
+                    Some(key) => {
+                        let work = work.clone();
+                        tasks.spawn(async move {
+                            let outcome = guarded(&*work, &key).await;
+                            (key, outcome)
+                        });
+                    }
+                    None => is_open = false,
+                },
+            }
+        }
+    }
+
+    /// The next key to work on; `None` once the queue is closed. Dropping the answer loses nothing.
+    async fn next(&self) -> Option<K> {
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return None;
+            }
+            let due = {
+                let mut schedule = self.schedule.lock();
+                let taken = schedule.take_first(Instant::now());
+                self.measure(&schedule);
+                if let Some(key) = self.began(taken) {
+                    return Some(key);
+                }
+                schedule.next_due()
+            };
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.added.notified() => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    fn began(&self, taken: Option<Taken<K>>) -> Option<K> {
+        let Taken { key, waited } = taken?;
+        self.meter.latency.observe(waited.as_secs_f64());
+        Some(key)
+    }
+
+    fn measure(&self, schedule: &Schedule<K>) {
+        self.meter.depth.set(i64::try_from(schedule.depth()).unwrap_or(i64::MAX));
+    }
+}
+
+impl<K: Key> Default for Queue<K> {
+    fn default() -> Queue<K> {
+        Queue::new(Options::default())
+    }
+}
+
+/// Does the work on a key; a panic is told, and is a failure of this key alone.
+pub(crate) async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
+    match AssertUnwindSafe(work.work(key)).catch_unwind().await {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            tracing::error!(?key, message, "the work on this panicked");
+            // To tell of it must not end everything either.
+            let _ = AssertUnwindSafe(work.panicked(key, &message)).catch_unwind().await;
+            Outcome::Failed(Retry::BackOff)
+        }
+    }
+}

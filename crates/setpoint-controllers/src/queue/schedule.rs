@@ -1,0 +1,216 @@
+//! When each key is worked on: what is known of every key that is not idle. Time comes in, and nothing else decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use setpoint_deployer::Retry;
+use tokio::time::Instant;
+
+use super::{Key, Outcome};
+
+/// When what failed once comes again; it doubles with every failure in a row.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A key that is not here is idle. Keys are in order wherever order shows.
+#[derive(Debug)]
+pub(super) struct Schedule<K> {
+    window: Duration,
+    jitter: StdRng,
+    entries: BTreeMap<K, Entry>,
+    /// What is ready, in the order in which it became so.
+    ready: BTreeMap<u64, K>,
+    turns: u64,
+    /// What becomes ready at a time.
+    timers: BTreeSet<(Instant, K)>,
+    /// What was done with within its window, until that is over; then it is idle.
+    resting: BTreeSet<(Instant, K)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    /// When work on it last began.
+    started: Option<Instant>,
+    /// Failures in a row.
+    failures: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Ready {
+        turn: u64,
+        added: Instant,
+    },
+    /// Comes at a time: because it was added within its window, or by its last outcome.
+    Timed {
+        due: Instant,
+        added: Option<Instant>,
+    },
+    /// Perhaps added again meanwhile.
+    Working {
+        again: Option<Instant>,
+    },
+    Resting {
+        until: Instant,
+    },
+}
+
+/// A key to work on now, and how long it has waited.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken<K> {
+    pub key: K,
+    pub waited: Duration,
+}
+
+impl<K: Key> Schedule<K> {
+    pub(super) fn new(window: Duration, seed: u64) -> Schedule<K> {
+        Schedule {
+            window,
+            jitter: StdRng::seed_from_u64(seed),
+            entries: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            turns: 0,
+            timers: BTreeSet::new(),
+            resting: BTreeSet::new(),
+        }
+    }
+
+    /// Has a key worked on: at once if it was idle, at the end of its window if work on it began within that.
+    pub(super) fn add(&mut self, key: K, now: Instant) {
+        match self.entries.get(&key).map(|entry| entry.phase) {
+            None => self.make_ready(key, now, None, 0),
+            Some(Phase::Ready { .. } | Phase::Timed { added: Some(_), .. }) => {}
+            Some(Phase::Timed { due, added: None }) => {
+                self.timers.remove(&(due, key.clone()));
+                self.come_after_window(key, now, now);
+            }
+            Some(Phase::Resting { until }) => {
+                self.resting.remove(&(until, key.clone()));
+                self.come_after_window(key, now, now);
+            }
+            Some(Phase::Working { again }) => {
+                let again = Some(again.unwrap_or(now));
+                self.entries.entry(key).and_modify(|entry| entry.phase = Phase::Working { again });
+            }
+        }
+    }
+
+    /// The keys that are ready, in the order in which they became so.
+    pub(super) fn ready(&mut self, now: Instant) -> impl Iterator<Item = &K> {
+        self.pass_time(now);
+        self.ready.values()
+    }
+
+    /// Whether nothing is known of any key.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// When the next key becomes ready by itself.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    pub(super) fn take_first(&mut self, now: Instant) -> Option<Taken<K>> {
+        self.pass_time(now);
+        let key = self.ready.first_key_value()?.1.clone();
+        self.take(&key, now)
+    }
+
+    /// Takes a key to work on, whether or not it was added. `None` if it is being worked on.
+    pub(super) fn take(&mut self, key: &K, now: Instant) -> Option<Taken<K>> {
+        let working = Phase::Working { again: None };
+        let idle = Entry { phase: working, started: None, failures: 0 };
+        let mut waited = Duration::ZERO;
+        match self.entries.get(key).map(|entry| entry.phase) {
+            Some(Phase::Working { .. }) => return None,
+            Some(Phase::Ready { turn, added }) => {
+                self.ready.remove(&turn);
+                waited = now.duration_since(added);
+            }
+            Some(Phase::Timed { due, .. }) => drop(self.timers.remove(&(due, key.clone()))),
+            Some(Phase::Resting { until }) => drop(self.resting.remove(&(until, key.clone()))),
+            None => {}
+        }
+        let entry = self.entries.entry(key.clone()).or_insert(idle);
+        (entry.phase, entry.started) = (working, Some(now));
+        Some(Taken { key: key.clone(), waited })
+    }
+
+    /// Notes what came of the work on a key that was taken.
+    pub(super) fn finish(&mut self, key: K, outcome: Outcome, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let Phase::Working { again } = entry.phase else { return };
+        entry.failures = if matches!(outcome, Outcome::Failed(_)) { entry.failures.saturating_add(1) } else { 0 };
+        let after = match outcome {
+            Outcome::Done | Outcome::Failed(Retry::Never) => None,
+            Outcome::Until(after) | Outcome::Failed(Retry::After(after)) => Some(after),
+            Outcome::Failed(Retry::BackOff) => {
+                // Up to a tenth more, so that what failed together does not come again together.
+                Some(back_off(entry.failures).mul_f64(self.jitter.random_range(1.0..1.1)))
+            }
+        };
+        let until = entry.started.map_or(now, |started| started + self.window);
+        match (again, after) {
+            (Some(added), _) => self.come_after_window(key, added, now),
+            (None, Some(after)) => {
+                let due = now + after;
+                entry.phase = Phase::Timed { due, added: None };
+                self.timers.insert((due, key));
+            }
+            (None, None) if until > now => {
+                entry.phase = Phase::Resting { until };
+                self.resting.insert((until, key));
+            }
+            (None, None) => drop(self.entries.remove(&key)),
+        }
+    }
+
+    /// Has a key become ready that was added at `added`, but not within the window of the work on it that began last.
+    fn come_after_window(&mut self, key: K, added: Instant, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let due = entry.started.map_or(now, |started| started + self.window);
+        if due > now {
+            entry.phase = Phase::Timed { due, added: Some(added) };
+            self.timers.insert((due, key));
+        } else {
+            let (started, failures) = (entry.started, entry.failures);
+            self.make_ready(key, added, started, failures);
+        }
+    }
+
+    fn make_ready(&mut self, key: K, added: Instant, started: Option<Instant>, failures: u32) {
+        let turn = self.turns;
+        self.turns += 1;
+        self.ready.insert(turn, key.clone());
+        self.entries.insert(key, Entry { phase: Phase::Ready { turn, added }, started, failures });
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        while self.resting.first().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, key)) = self.resting.pop_first() {
+                self.entries.remove(&key);
+            }
+        }
+        while self.timers.first().is_some_and(|(due, _)| *due <= now) {
+            if let Some((due, key)) = self.timers.pop_first()
+                && let Some(Entry { phase, started, failures }) = self.entries.remove(&key)
+            {
+                let added = if let Phase::Timed { added: Some(added), .. } = phase { added } else { due };
+                self.make_ready(key, added, started, failures);
+            }
+        }
+    }
+}
+
+fn back_off(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LAST_RETRY)
+}

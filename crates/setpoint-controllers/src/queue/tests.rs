@@ -1,0 +1,229 @@
+//! Queues in paused time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// Does what it is told by the key's first letter, and writes down when it began and ended.
+struct Scripted {
+    started: Instant,
+    log: mpsc::UnboundedSender<String>,
+    at_once: AtomicUsize,
+    most_at_once: AtomicUsize,
+    tries: Mutex<BTreeMap<String, u32>>,
+}
+
+impl Work<String> for Scripted {
+    async fn work(&self, key: &String) -> Outcome {
+        let at_once = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+        let _ = self.log.send(format!("{key}@{}", self.started.elapsed().as_secs()));
+        let tries = *self.tries.lock().entry(key.clone()).and_modify(|tries| *tries += 1).or_insert(1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        match key.split('-').next() {
+            Some("fails") => Outcome::Failed(Retry::BackOff),
+            Some("refused") => Outcome::Failed(Retry::Never),
+            Some("later") => Outcome::Until(Duration::from_secs(100)),
+            Some("panics") if tries == 1 => panic!("a fault"),
+            _ => Outcome::Done,
+        }
+    }
+
+    async fn panicked(&self, key: &String, message: &str) {
+        let _ = self.log.send(format!("{key}: {message}"));
+    }
+}
+
+struct Running {
+    queue: Arc<Queue<String>>,
+    work: Arc<Scripted>,
+    log: mpsc::UnboundedReceiver<String>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn run(at_once: usize) -> Running {
+    let (sender, log) = mpsc::unbounded_channel();
+    let work = Arc::new(Scripted {
+        started: Instant::now(),
+        log: sender,
+        at_once: AtomicUsize::new(0),
+        most_at_once: AtomicUsize::new(0),
+        tries: Mutex::default(),
+    });
+    let queue = Arc::new(Queue::default());
+    let task = tokio::spawn(queue.clone().run(at_once, work.clone()));
+    Running { queue, work, log, task }
+}
+
+impl Running {
+    /// What happened within so many seconds.
+    async fn during(&mut self, seconds: u64) -> Vec<String> {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        std::iter::from_fn(|| self.log.try_recv().ok()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_worked_on_once_however_often_it_was_added() {
+    let mut running = run(4);
+    for _ in 0..3 {
+        running.queue.add("a".to_owned());
+    }
+    assert_eq!(running.during(10).await, ["a@0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_it_is_worked_on_is_worked_on_again_and_never_twice_at_once() {
+    let mut running = run(4);
+    running.queue.add("a".to_owned());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    running.queue.add("a".to_owned());
+    running.queue.add("a".to_owned());
+    assert_eq!(running.during(10).await, ["a@0", "a@1"]);
+    assert_eq!(running.work.most_at_once.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_done_at_once_than_may_be() {
+    let mut running = run(3);
+    for number in 0..9 {
+        running.queue.add(format!("k-{number}"));
+    }
+    assert_eq!(running.during(10).await.len(), 9);
+    assert_eq!(running.work.most_at_once.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_comes_again_each_time_later() {
+    let mut running = run(1);
+    running.queue.add("fails".to_owned());
+    let times: Vec<u64> = running.during(600).await.iter().map(|line| line[6..].parse().unwrap()).collect();
+    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.windows(2).all(|pair| pair[0] <= pair[1] + 7), "{gaps:?}");
+    assert!((12..=20).contains(&times.len()), "a minute apart in the end: {times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_comes_again_only_when_something_changes() {
+    let mut running = run(1);
+    running.queue.add("refused".to_owned());
+    assert_eq!(running.during(600).await, ["refused@0"]);
+    running.queue.add("refused".to_owned());
+    assert_eq!(running.during(600).await, ["refused@600"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_a_time() {
+    let mut running = run(1);
+    running.queue.add("later".to_owned());
+    assert_eq!(running.during(50).await, ["later@0"]);
+    running.queue.add("later".to_owned());
+    assert_eq!(running.during(60).await, ["later@50"], "and the time is counted anew");
+    assert_eq!(running.during(60).await, ["later@151"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_told_and_ends_nothing() {
+    let mut running = run(2);
+    running.queue.add("panics".to_owned());
+    running.queue.add("b".to_owned());
+    let log = running.during(10).await;
+    assert_eq!(log, ["panics@0", "b@0", "panics: a fault", "panics@1"]);
+}
+
+const MOMENT: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_two_rounds_and_a_lone_event_does_not_wait() {
+    let queue = Queue::<&str>::default();
+    let start = Instant::now();
+    queue.add("a");
+    assert_eq!(queue.ready(), ["a"], "at once");
+    assert!(queue.take(&"a"));
+    queue.finish("a", Outcome::Done);
+    for _ in 0..10 {
+        tokio::time::advance(MOMENT).await;
+        queue.add("a");
+        assert_eq!(queue.ready(), [""; 0], "work on it began a moment ago");
+    }
+    queue.add("b");
+    assert_eq!(queue.ready(), ["b"], "another key has nothing to do with it");
+    assert_eq!(queue.next_due(), Some(start + Options::WINDOW), "from when work began, however often it is added");
+    tokio::time::advance(Options::WINDOW - 10 * MOMENT).await;
+    assert_eq!(queue.ready(), ["b", "a"]);
+    assert!(queue.take(&"a"));
+    queue.finish("a", Outcome::Done);
+    tokio::time::advance(Options::WINDOW).await;
+    queue.add("a");
+    assert_eq!(queue.ready(), ["b", "a"], "it was idle again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_added_meanwhile_waits_for_the_window_and_no_longer() {
+    for (name, work_ms, wait_ms) in [("short work", 5, 15), ("long work", 50, 0)] {
+        let queue = Queue::<&str>::default();
+        queue.take(&"a");
+        queue.add("a");
+        tokio::time::advance(MOMENT * work_ms).await;
+        queue.finish("a", Outcome::Failed(Retry::BackOff));
+        let waits = queue.next_due().map_or(Duration::ZERO, |due| due - Instant::now());
+        assert_eq!(waits, MOMENT * wait_ms, "{name}: a change does not wait for a back-off");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_times() {
+    let due = |seed| {
+        let queue = Queue::new(Options { seed, ..Options::default() });
+        let times = (0..5).map(|_| {
+            queue.take(&"a");
+            queue.finish("a", Outcome::Failed(Retry::BackOff));
+            queue.next_due().map(|due| due - Instant::now())
+        });
+        times.collect::<Vec<_>>()
+    };
+    assert_eq!(due(7), due(7));
+    assert_ne!(due(7), due(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_key_that_is_idle() {
+    let queue = Queue::default();
+    for number in 0..100 {
+        assert!(queue.take(&number));
+        assert!(!queue.take(&number), "it is being worked on");
+        queue.finish(number, Outcome::Done);
+    }
+    tokio::time::advance(Options::WINDOW).await;
+    assert_eq!((queue.ready(), queue.next_due()), (Vec::new(), None));
+    assert!(queue.schedule.lock().is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_ends_what_it_began_and_nothing_else() {
+    let mut running = run(1);
+    running.queue.add("a".to_owned());
+    running.queue.add("b".to_owned());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    running.queue.close();
+    running.task.await.unwrap();
+    assert_eq!(running.log.recv().await.as_deref(), Some("a@0"));
+    assert_eq!(running.work.at_once.load(Ordering::SeqCst), 0, "it came to its end");
+    assert_eq!(running.log.try_recv().ok(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_counted_what_waits_how_long_and_what_comes_again() {
+    let meter = Meter::default();
+    let queue = Queue::new(Options { meter: meter.clone(), ..Options::default() });
+    queue.add("a");
+    queue.add("b");
+    assert_eq!(meter.depth.get(), 2);
+    queue.take(&"a");
+    queue.finish("a", Outcome::Failed(Retry::BackOff));
+    assert_eq!((meter.depth.get(), meter.retries.get()), (1, 1));
+}
