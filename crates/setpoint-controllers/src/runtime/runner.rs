@@ -10,7 +10,7 @@ use super::caches::Caches;
 use super::clock::Clock;
 use super::controller::{Controller, Next};
 use super::round::{Round, Unseen};
-use crate::queue::{Outcome, Queue, Work};
+use crate::queue::{Options, Outcome, Queue, Work};
 
 pub struct Runner<C: Controller> {
     controller: Arc<C>,
@@ -29,7 +29,12 @@ impl<C: Controller> std::fmt::Debug for Runner<C> {
 impl<C: Controller> Runner<C> {
     /// Wires a controller. The caches must not be fed yet.
     pub fn new(controller: C, caches: &Caches, clock: Clock) -> Arc<Runner<C>> {
-        let (controller, queue) = (Arc::new(controller), Arc::new(Queue::default()));
+        Runner::with(controller, caches, clock, Options::default())
+    }
+
+    /// With options for its queue.
+    pub fn with(controller: C, caches: &Caches, clock: Clock, options: Options) -> Arc<Runner<C>> {
+        let (controller, queue) = (Arc::new(controller), Arc::new(Queue::new(options)));
         controller.wire(caches, &queue);
         Arc::new(Runner { controller, queue, clock, unseen: Mutex::default() })
     }

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -83,10 +86,11 @@ pub(super) struct Gated {
     pub(super) gate: Gate,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+type Content = UnsyncBoxBody<Bytes, BoxError>;
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Content>, BoxError>> + Send>>;
 
 impl Service<Request<Body>> for Gated {
-    type Response = Response<Body>;
+    type Response = Response<Content>;
     type Error = BoxError;
     type Future = Answer;
 
@@ -147,7 +151,7 @@ impl Cut {
 }
 
 impl Service<Request<Body>> for Cuttable {
-    type Response = Response<Body>;
+    type Response = Response<Content>;
     type Error = BoxError;
     type Future = Answer;
 
@@ -167,25 +171,25 @@ impl Service<Request<Body>> for Cuttable {
                 return Ok(answer);
             }
             let (parts, body) = answer.into_parts();
-            Ok(Response::from_parts(parts, Body::wrap_body(Severed { body, is_cut: cut.opened() })))
+            Ok(Response::from_parts(parts, Severed { body, is_cut: cut.opened() }.boxed_unsync()))
         })
     }
 }
 
 /// A body that ends when it is cut.
 struct Severed {
-    body: Body,
+    body: Content,
     is_cut: Arc<AtomicBool>,
 }
 
 impl http_body::Body for Severed {
-    type Data = bytes::Bytes;
-    type Error = kube::Error;
+    type Data = Bytes;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
         if self.is_cut.load(Ordering::Relaxed) {
             return Poll::Ready(None);
         }
@@ -193,9 +197,9 @@ impl http_body::Body for Severed {
     }
 }
 
-async fn answer(server: &mut InProcess, request: Request<Body>) -> Response<Body> {
+async fn answer(server: &mut InProcess, request: Request<Body>) -> Response<Content> {
     match server.call(request).await {
-        Ok(answer) => answer.map(Body::wrap_body),
+        Ok(answer) => answer.map(|body| body.map_err(Into::into).boxed_unsync()),
         Err(never) => match never {},
     }
 }
@@ -209,7 +213,7 @@ fn broken(why: &str) -> BoxError {
     Box::new(io::Error::new(io::ErrorKind::ConnectionReset, why))
 }
 
-fn refusal(code: StatusCode) -> Response<Body> {
+fn refusal(code: StatusCode) -> Response<Content> {
     let reason = match code {
         StatusCode::CONFLICT => "Conflict",
         StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
@@ -220,7 +224,7 @@ fn refusal(code: StatusCode) -> Response<Body> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "refused by the simulation", "reason": reason, "code": code.as_u16(),
     });
-    let mut response = Response::new(Body::from(status.to_string().into_bytes()));
+    let mut response = Response::new(Full::from(status.to_string()).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = code;
     response
 }

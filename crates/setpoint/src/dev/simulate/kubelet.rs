@@ -1,11 +1,21 @@
 //! A stand-in for nodes and their agents: it binds Pods, runs them in no time, and lets go of those that are deleted.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::ledger::Ledger;
+
+/// Makes the one node there is.
+pub(super) async fn register(client: &Client) -> kube::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = json!({"metadata": {"name": "sim"}});
+    let node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;
+    nodes.create(&PostParams::default(), &node).await?;
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    nodes.patch_status("sim", &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+}
 
 /// What a Pod needs next, if anything.
 pub(super) enum Need {
@@ -40,8 +50,8 @@ pub(super) async fn act(client: &Client, name: &str, need: &Need) -> kube::Resul
     match need {
         Need::Bind => {
             let binding = json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": "sim"}});
-            let body = binding.to_string().into_bytes();
-            pods.create_subresource::<Value>("binding", name, &PostParams::default(), body).await.map(drop)
+            let parameters = PostParams::default();
+            pods.create_subresource::<Value, Value>("binding", name, &parameters, &binding).await.map(drop)
         }
         Need::Run => status(&pods, name, "Running", "True").await,
         Need::End => status(&pods, name, "Succeeded", "False").await,

@@ -11,6 +11,7 @@ use setpoint_apiserver::{Identity, InProcess, Issuer, Server, Setup, Surrounding
 use setpoint_controllers::runtime::Clock;
 
 use super::dice::Dice;
+use super::kubelet;
 use super::faulty_store::FaultyStore;
 use super::ledger::Ledger;
 use super::trace::Trace;
@@ -45,6 +46,7 @@ impl World {
         };
         let server = Server::open(store.clone(), setup).await.map_err(|failure| anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
+        kubelet::register(&admin).await?;
         Ok(World { server, store, ledger, clock, trace, seeds: Dice::new(seed, 3), admin })
     }
 
