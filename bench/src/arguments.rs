@@ -67,6 +67,8 @@ pub(crate) enum Part {
     Processes,
     Start,
     Watch,
+    /// Pods of workloads in a simulated Environment.
+    Workloads,
 }
 
 impl Arguments {

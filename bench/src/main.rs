@@ -21,6 +21,7 @@ mod processes;
 mod report;
 mod subject;
 mod watch;
+mod workloads;
 
 use anyhow::Result;
 use clap::Parser;
@@ -78,6 +79,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Processes) {
         processes::measure(&subject, &mut report).await?;
+    }
+    if arguments.wants(Part::Workloads) {
+        workloads::measure(&subject, arguments, &mut report).await?;
     }
     if [Part::Get, Part::List, Part::Memory, Part::Start].into_iter().any(|part| arguments.wants(part)) {
         parts::population(&subject, arguments, &mut report).await?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     AtMost(f64),
+    AtLeast(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
 }
@@ -16,6 +17,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost(limit) => write!(f, "≤ {limit}"),
+            Self::AtLeast(limit) => write!(f, "≥ {limit}"),
             Self::RatioAtMost(limit) => write!(f, "≤ {limit} ×"),
             Self::RatioAtLeast(limit) => write!(f, "≥ {limit} ×"),
         }
@@ -62,6 +64,7 @@ impl Row {
     fn met(&self) -> Option<bool> {
         match self.target? {
             Target::AtMost(limit) => Some(self.server? <= limit),
+            Target::AtLeast(limit) => Some(self.server? >= limit),
             Target::RatioAtMost(limit) => Some(self.ratio()? <= limit),
             Target::RatioAtLeast(limit) => Some(self.ratio()? >= limit),
         }

@@ -16,9 +16,11 @@ use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::controllers::Shared;
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
 use crate::local::Local;
+use crate::pods::Pods;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
@@ -112,8 +114,13 @@ impl Up {
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let controllers = controllers::start(&server);
-        let local = if self.no_local { None } else { Some(Local::start(&server, &data).await?) };
+        let (cluster, shared) = (controllers::cluster_id(&server).await?, Shared::new());
+        server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
+        let local = match self.no_local {
+            true => None,
+            false => Some(Local::start(&server, &data, &cluster, &shared).await?),
+        };
+        let controllers = controllers::start(&server, &data, &cluster, &shared)?;
         let access = Access {
             server: &url,
             tls_server_name: None,

@@ -19,7 +19,6 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde_json::json;
-use setpoint_core::pod::NoticeKind;
 use setpoint_core::workload::deployment::revision::REVISION;
 use setpoint_core::workload::deployment::{self, status};
 use setpoint_core::workload::selection::{Claim, Owner};
@@ -168,10 +167,6 @@ impl Deployments {
         let written = unless_moved(api.replace_status(name(deployment), &PostParams::default(), &wanted).await)?;
         written.iter().for_each(|deployment| round.wrote(&self.caches.deployments, deployment));
         Ok(written.is_some())
-    }
-
-    fn tell(&self, deployment: &Deployment, kind: NoticeKind, reason: &str, message: &str) {
-        tracing::debug!(deployment = %Name::of(deployment), ?kind, reason, message, recorder = ?self.recorder);
     }
 
     fn deployments(&self, deployment: &Deployment) -> Api<Deployment> {

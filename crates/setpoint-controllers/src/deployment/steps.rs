@@ -99,7 +99,7 @@ impl Deployments {
             return Ok(());
         }
         let message = format!("Failed to create new replica set {:?}: {}", new.name, status.message);
-        self.tell(deployment, NoticeKind::Warning, "ReplicaSetCreateError", &message);
+        self.recorder.say(deployment, NoticeKind::Warning, "ReplicaSetCreateError", &message);
         outcome.refused = Some((new.name.clone(), status.message.clone()));
         Err(error)
     }
@@ -142,6 +142,6 @@ impl Deployments {
     fn tell_of_scaling(&self, deployment: &Deployment, name: &str, from: i64, to: i64) {
         let direction = if from < to { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
-        self.tell(deployment, NoticeKind::Normal, "ScalingReplicaSet", &message);
+        self.recorder.say(deployment, NoticeKind::Normal, "ScalingReplicaSet", &message);
     }
 }

@@ -20,7 +20,6 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use setpoint_core::pod::NoticeKind;
 use setpoint_core::workload::pod_name::Numbers;
 use setpoint_core::workload::replica_set::{self, Decision, Observed, Unseen};
 use setpoint_core::workload::selection::{self, Claim, Owner};
@@ -146,10 +145,6 @@ impl ReplicaSets {
         let written = unless_moved(self.sets(set).replace_status(name, &PostParams::default(), &wanted).await)?;
         written.iter().for_each(|set| round.wrote(&self.caches.replica_sets, set));
         Ok(written.is_some())
-    }
-
-    fn tell(&self, set: &ReplicaSet, kind: NoticeKind, reason: &str, message: &str) {
-        tracing::debug!(set = %Name::of(set), ?kind, reason, message, recorder = ?self.recorder);
     }
 
     fn sets(&self, set: &ReplicaSet) -> Api<ReplicaSet> {

@@ -97,7 +97,12 @@ impl ReplicaSets {
             Created::Pod(pod) => {
                 self.settle(set, chosen);
                 round.wrote(&self.caches.pods, &*pod);
-                self.tell(set, NoticeKind::Normal, "SuccessfulCreate", &format!("Created pod: {}", chosen.name));
+                self.recorder.say(
+                    set,
+                    NoticeKind::Normal,
+                    "SuccessfulCreate",
+                    &format!("Created pod: {}", chosen.name),
+                );
                 attempt.unseen.created.extend(pod.metadata.uid);
                 true
             }
@@ -109,7 +114,7 @@ impl ReplicaSets {
             Created::NamespaceGoes => false,
             Created::Failed(error) => {
                 let said = what_was_said(&error);
-                self.tell(set, NoticeKind::Warning, "FailedCreate", &format!("Error creating: {said}"));
+                self.recorder.say(set, NoticeKind::Warning, "FailedCreate", &format!("Error creating: {said}"));
                 attempt.fail(error, said);
                 false
             }
@@ -132,14 +137,14 @@ impl ReplicaSets {
             match deleted {
                 Deleted::Failed(error) => {
                     let said = what_was_said(&error);
-                    self.tell(set, NoticeKind::Warning, "FailedDelete", &format!("Error deleting: {said}"));
+                    self.recorder.say(set, NoticeKind::Warning, "FailedDelete", &format!("Error deleting: {said}"));
                     attempt.fail(error, said);
                     continue;
                 }
                 Deleted::Marked(marked) => round.wrote(&self.caches.pods, &*marked),
                 Deleted::Removed | Deleted::Moved => round.removed(&self.caches.pods, *pod),
             }
-            self.tell(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
+            self.recorder.say(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
             attempt.unseen.deleted.extend(pod.metadata.uid.clone());
         }
         attempt
