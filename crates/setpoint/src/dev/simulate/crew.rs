@@ -1,14 +1,17 @@
-//! One process of controllers: its caches, its queues, what it is working on. All of it is gone when it crashes.
+//! One process of controllers: its caches, its queues, what it is working on, and the agents of its nodes. All of it is
+//! gone when it crashes.
 
-use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::Client;
-use setpoint_controllers::deployment::Deployments;
-use setpoint_controllers::queue::{self, Work};
-use setpoint_controllers::replica_set::ReplicaSets;
-use setpoint_controllers::runtime::{Caches, Controller, Runner};
-use tokio::task::JoinSet;
+use parking_lot::Mutex;
+use setpoint_apiserver::Identity;
+use setpoint_controllers::environment::{self, Host};
+use setpoint_controllers::manager;
+use setpoint_controllers::node::{Dispatch, Providers};
+use setpoint_controllers::runtime::{Caches, Context, Driven};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::feed::{self, Feed};
@@ -19,57 +22,80 @@ pub(super) struct Crew {
     pub(super) name: String,
     pub(super) caches: Caches,
     pub(super) feeds: Vec<Box<dyn Feed>>,
-    pub(super) controllers: Vec<Box<dyn Driven>>,
     pub(super) gate: Gate,
-    /// What is being worked on. Dropping it is the crash.
+    controllers: Vec<Arc<dyn Driven>>,
+    /// Which the controllers have been told to begin with everything there is.
+    is_awake: bool,
+    /// What is being worked on.
     working: JoinSet<String>,
+    /// The agents of the Environments' nodes. They run by themselves; what they send waits at the gate like all else.
+    agents: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Crew {
     /// A process that has just started. It is fed before it works.
     pub(super) fn start(world: &World, name: String) -> Crew {
         let gate = Gate::default();
-        let client = Client::new(Gated { server: world.as_controllers(), gate: gate.clone() }, "default");
-        let caches = Caches::default();
-        let seeds = &world.seeds;
-        let controllers: Vec<Box<dyn Driven>> = vec![
-            driven(ReplicaSets::new(client.clone(), &caches), &caches, world, seeds.number()),
-            driven(Deployments::new(client.clone(), &caches), &caches, world, seeds.number()),
-        ];
+        let client = |user: &str, groups: &[&str]| {
+            let server = world.server.acting_as(Identity::new(user, groups.iter().copied()));
+            Client::new(Gated { server, gate: gate.clone() }, "default")
+        };
+        let (caches, agents) = (Caches::default(), Arc::default());
+        let context = Context::new(client("system:kube-controller-manager", &[]), world.clock);
+        let context = Context { seed: Some(world.seeds.number()), ..context };
+        let scheduling = context.acting_through(client("system:kube-scheduler", &[]));
+        let environments = environment::Setup {
+            nodes: client("system:node:environments", &["system:nodes"]),
+            dispatch: Dispatch::new(&caches),
+            registry: world.registry.clone(),
+            folder: PathBuf::new(),
+            cluster: world.cluster.clone(),
+            providers: Providers::default(),
+            host: hosted(&agents),
+        };
+        let controllers = manager::controllers(&context, &scheduling, &caches, environments);
         let feeds = feed::all(world, &caches);
-        Crew { name, caches, feeds, controllers, gate, working: JoinSet::new() }
+        Crew { name, caches, feeds, gate, controllers, is_awake: false, working: JoinSet::new(), agents }
     }
 
     /// Whether it has seen everything once, and may work.
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.caches.all().iter().all(|cache| cache.is_complete())
+    }
+
+    /// Begins to work, once it has seen everything.
+    pub(super) fn wake(&mut self) {
+        if !self.is_awake && self.is_complete() {
+            self.is_awake = true;
+            self.controllers.iter().for_each(|controller| controller.wake_all());
+        }
     }
 
     /// What is ready, by controller and place in its queue.
     pub(super) fn ready(&self) -> Vec<(usize, usize)> {
-        if !self.is_complete() {
+        if !self.is_awake {
             return Vec::new();
         }
         let each = self.controllers.iter().enumerate();
-        each.flat_map(|(at, controller)| (0..controller.ready()).map(move |place| (at, place))).collect()
+        each.flat_map(|(at, controller)| (0..controller.ready().len()).map(move |place| (at, place))).collect()
     }
 
     /// Begins a round of work. Says on what.
     pub(super) fn begin(&mut self, (controller, place): (usize, usize)) -> String {
-        self.controllers[controller].begin(place, &mut self.working)
+        let controller = self.controllers[controller].clone();
+        let key = controller.ready().get(place).cloned().unwrap_or_default();
+        let title = format!("{} {key}", controller.name());
+        let said = title.clone();
+        self.working.spawn(async move {
+            let report = controller.turn(place).await;
+            format!("{title}: {report:?}")
+        });
+        said
     }
 
-    /// What has ended since; a panic is the fault that it is.
-    pub(super) fn ended(&mut self) -> Vec<Result<String, String>> {
-        let mut ended = Vec::new();
-        while let Some(result) = self.working.try_join_next() {
-            ended.push(result.map_err(|error| error.to_string()));
-        }
-        ended
-    }
-
-    pub(super) fn is_busy(&self) -> bool {
-        !self.working.is_empty()
+    /// What has ended since.
+    pub(super) fn ended(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.working.try_join_next()).flatten().collect()
     }
 
     /// When something is ready by itself.
@@ -79,8 +105,8 @@ impl Crew {
 
     /// Whether it has seen everything, and has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
-        self.is_complete()
-            && !self.is_busy()
+        self.is_awake
+            && self.working.is_empty()
             && self.ready().is_empty()
             && self.gate.waiting().is_empty()
             && !self.feeds.iter().any(|feed| feed.is_behind())
@@ -92,51 +118,22 @@ impl Drop for Crew {
         // What it sent is lost with it.
         self.gate.close();
         self.working.abort_all();
+        self.agents.lock().drain(..).for_each(|agent| agent.abort());
     }
 }
 
-/// A controller that is driven by hand.
-pub(super) trait Driven {
-    /// How many keys are ready.
-    fn ready(&self) -> usize;
-
-    /// Begins a round on one of them.
-    fn begin(&self, place: usize, working: &mut JoinSet<String>) -> String;
-
-    fn next_due(&self) -> Option<Instant>;
-}
-
-fn driven<C: Controller>(controller: C, caches: &Caches, world: &World, seed: u64) -> Box<dyn Driven> {
-    let options = queue::Options { seed, ..queue::Options::default() };
-    Box::new(ByHand(Runner::with(controller, caches, world.clock, options)))
-}
-
-struct ByHand<C: Controller>(Arc<Runner<C>>);
-
-impl<C: Controller> Driven for ByHand<C>
-where
-    C::Key: Debug,
-{
-    fn ready(&self) -> usize {
-        self.0.queue().ready().len()
-    }
-
-    fn begin(&self, place: usize, working: &mut JoinSet<String>) -> String {
-        let runner = self.0.clone();
-        let Some(key) = runner.queue().ready().into_iter().nth(place) else { return String::new() };
-        let title = format!("{} {key:?}", C::NAME);
-        if runner.queue().take(&key) {
-            let title = title.clone();
-            working.spawn(async move {
-                let outcome = runner.work(&key).await;
-                runner.queue().finish(key, outcome);
-                format!("{title}: {outcome:?}")
-            });
+/// Has agents run as long as their crew does, and no longer than whoever started them wants.
+fn hosted(agents: &Arc<Mutex<Vec<AbortHandle>>>) -> Host {
+    struct Agent(AbortHandle);
+    impl Drop for Agent {
+        fn drop(&mut self) {
+            self.0.abort();
         }
-        title
     }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.0.queue().next_due()
-    }
+    let agents = agents.clone();
+    Arc::new(move |agent| {
+        let task = tokio::spawn(agent.run()).abort_handle();
+        agents.lock().push(task.clone());
+        Box::new(Agent(task))
+    })
 }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, InProcess, Issuer, Server, Setup, Surroundings, Users};
 use setpoint_controllers::runtime::Clock;
+use setpoint_deployer::Registry;
+use setpoint_deployer::simulated::SimulatedDriver;
 
 use super::dice::Dice;
-use super::kubelet;
 use super::faulty_store::FaultyStore;
 use super::ledger::Ledger;
 use super::trace::Trace;
@@ -29,6 +31,11 @@ pub(super) struct World {
     pub(super) seeds: Dice,
     /// As the people who use it.
     pub(super) admin: Client,
+    /// Which control plane it is.
+    pub(super) cluster: String,
+    /// Where the places are.
+    pub(super) deployer: Arc<SimulatedDriver>,
+    pub(super) registry: Registry,
 }
 
 impl World {
@@ -46,8 +53,13 @@ impl World {
         };
         let server = Server::open(store.clone(), setup).await.map_err(|failure| anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
-        kubelet::register(&admin).await?;
-        Ok(World { server, store, ledger, clock, trace, seeds: Dice::new(seed, 3), admin })
+        let namespace = Api::<Namespace>::all(admin.clone()).get("kube-system").await?;
+        let cluster = namespace.metadata.uid.context("the namespace kube-system has no uid")?;
+        let deployer = Arc::new(SimulatedDriver::by(move || clock.now()));
+        let mut registry = Registry::new();
+        registry.register(deployer.clone())?;
+        let seeds = Dice::new(seed, 3);
+        Ok(World { server, store, ledger, clock, trace, seeds, admin, cluster, deployer, registry })
     }
 
     /// The server as the controllers see it.
