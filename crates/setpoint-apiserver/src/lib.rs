@@ -22,6 +22,7 @@ pub mod discovery;
 pub mod expiry;
 pub mod failure;
 pub mod fairness;
+mod fence;
 pub mod filter;
 pub mod garbage;
 pub mod go_regex;

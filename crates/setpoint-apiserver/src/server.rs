@@ -198,6 +198,11 @@ impl Server {
         self.0.pods.connect(access);
     }
 
+    /// Shows what others in this process count beside what the server does.
+    pub fn publish(&self, metrics: Arc<prometheus_client::registry::Registry>) {
+        self.0.metrics.publish(metrics);
+    }
+
     /// Ends all watches and sessions, and refuses to be ready, so that clients go elsewhere.
     pub fn stop(&self) {
         self.0.ready.store(false, Ordering::Release);

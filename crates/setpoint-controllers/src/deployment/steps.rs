@@ -1,5 +1,7 @@
 //! Takes the steps of a rollout: creates, scales and deletes ReplicaSets, and says what came of it.
 
+use std::cmp::Ordering;
+
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -56,7 +58,7 @@ impl Deployments {
                 Step::Scale { name, from, to, annotations, .. } => {
                     let (change, spec) = (json!({"annotations": annotations}), json!({"replicas": to}));
                     let scaled = self.change(deployment, named(name), change, spec, round).await;
-                    if matches!(scaled, Ok(Some(_))) && from != to {
+                    if matches!(scaled, Ok(Some(_))) {
                         self.tell_of_scaling(deployment, name, *from, *to);
                     }
                     scaled.map(drop)
@@ -140,7 +142,11 @@ impl Deployments {
     }
 
     fn tell_of_scaling(&self, deployment: &Deployment, name: &str, from: i64, to: i64) {
-        let direction = if from < to { "up" } else { "down" };
+        let direction = match from.cmp(&to) {
+            Ordering::Less => "up",
+            Ordering::Greater => "down",
+            Ordering::Equal => return,
+        };
         let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
         self.recorder.say(deployment, NoticeKind::Normal, "ScalingReplicaSet", &message);
     }

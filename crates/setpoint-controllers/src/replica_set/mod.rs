@@ -4,9 +4,11 @@
 //! | --- | --- |
 //! | `wakeup` | which ReplicaSets a change concerns |
 //! | `pods` | creates and deletes Pods |
+//! | `memory` | which of these were not answered |
 //!
 //! What to do is decided in [`setpoint_core::workload::replica_set`].
 
+mod memory;
 mod pods;
 mod wakeup;
 
@@ -20,16 +22,16 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use setpoint_core::workload::pod_name::Numbers;
 use setpoint_core::workload::replica_set::{self, Decision, Observed, Unseen};
 use setpoint_core::workload::selection::{self, Claim, Owner};
 
+use self::memory::Memory;
 use self::pods::Attempt;
 use crate::events::Recorder;
 use crate::ownership::{self, unless_moved};
 use crate::queue::Queue;
 use crate::runtime::caches::{PODS_BY_ORPHANAGE, PODS_BY_OWNER, REPLICA_SETS_BY_OWNER, orphans_of};
-use crate::runtime::{Caches, Controller, Error, Name, Next, Round};
+use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How soon a write is tried again that met a change of somebody else's.
 const MOVED: Duration = Duration::from_millis(20);
@@ -38,8 +40,7 @@ pub struct ReplicaSets {
     client: Client,
     caches: Caches,
     recorder: Recorder,
-    /// The names that were given to Pods, by ReplicaSet.
-    numbers: Mutex<BTreeMap<Name, Numbers>>,
+    memories: Mutex<BTreeMap<Name, Memory>>,
 }
 
 impl std::fmt::Debug for ReplicaSets {
@@ -59,7 +60,7 @@ impl Controller for ReplicaSets {
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
         let Some(set) = self.caches.replica_sets.get(key) else {
-            self.numbers.lock().remove(key);
+            self.memories.lock().remove(key);
             return Ok(Next::Idle);
         };
         let pods = self.claim(&set, round).await?;
@@ -83,12 +84,16 @@ impl Controller for ReplicaSets {
     fn keys(&self) -> Vec<Name> {
         self.caches.replica_sets.names()
     }
+
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
+    }
 }
 
 impl ReplicaSets {
-    pub fn new(client: Client, caches: &Caches) -> ReplicaSets {
-        let recorder = Recorder::new(client.clone(), "replicaset-controller", None);
-        ReplicaSets { client, caches: caches.clone(), recorder, numbers: Mutex::default() }
+    pub fn new(context: &Context, caches: &Caches) -> ReplicaSets {
+        let (client, recorder) = (context.client.clone(), context.recorder("replicaset-controller"));
+        ReplicaSets { client, caches: caches.clone(), recorder, memories: Mutex::default() }
     }
 
     /// The Pods that are the ReplicaSet's, after it has adopted and released what it must.
@@ -120,7 +125,8 @@ impl ReplicaSets {
         let siblings = if replica_set::has_surplus(set, pods.len()) { self.siblings(set) } else { Vec::new() };
         let siblings: Vec<&Pod> = siblings.iter().map(|pod| &**pod).collect();
         let related = if siblings.is_empty() { pods } else { &siblings };
-        let observed = Observed { pods, related, unseen: &Unseen::default() };
+        let unseen = Unseen { tried: self.remembered(set, |memory| memory.tried.clone()), ..Unseen::default() };
+        let observed = Observed { pods, related, unseen: &unseen };
         match replica_set::decide(set, &observed, round.now) {
             Decision::Nothing | Decision::Deleted => Attempt::default(),
             Decision::Create { count, .. } => self.create(set, count, round).await,

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::response::StatusDetails;
 use kube::{Api, Resource};
 use setpoint_core::pod::NoticeKind;
-use setpoint_core::workload::pod_name::{Chosen, Numbers};
+use setpoint_core::workload::pod_name::Chosen;
 use setpoint_core::workload::replica_set::{self, Unseen};
 use setpoint_core::workload::selection;
 
@@ -75,13 +75,7 @@ impl ReplicaSets {
     fn names(&self, set: &ReplicaSet, count: usize) -> Vec<Chosen> {
         let key = Name::of(set);
         let is_taken = |name: &str| self.caches.pods.get(&Name { name: name.into(), ..key.clone() }).is_some();
-        let mut all = self.numbers.lock();
-        let fresh = || Numbers::of(&key.name, uid(set));
-        let numbers = all.entry(key.clone()).or_insert_with(fresh);
-        if !numbers.are_of(uid(set)) {
-            *numbers = fresh();
-        }
-        numbers.choose(count, is_taken)
+        self.remembered(set, |memory| memory.numbers.choose(count, is_taken))
     }
 
     /// Says whether to go on.
@@ -95,7 +89,7 @@ impl ReplicaSets {
     ) -> bool {
         match created {
             Created::Pod(pod) => {
-                self.settle(set, chosen);
+                self.remembered(set, |memory| memory.numbers.settle(chosen.number));
                 round.wrote(&self.caches.pods, &*pod);
                 self.recorder.say(
                     set,
@@ -107,7 +101,7 @@ impl ReplicaSets {
                 true
             }
             Created::NameTaken => {
-                self.settle(set, chosen);
+                self.remembered(set, |memory| memory.numbers.settle(chosen.number));
                 attempt.is_unfinished = true;
                 true
             }
@@ -121,15 +115,11 @@ impl ReplicaSets {
         }
     }
 
-    fn settle(&self, set: &ReplicaSet, chosen: &Chosen) {
-        if let Some(numbers) = self.numbers.lock().get_mut(&Name::of(set)) {
-            numbers.settle(chosen.number);
-        }
-    }
-
     /// Deletes these very Pods, and no others of their names.
     pub(super) async fn delete(&self, set: &ReplicaSet, pods: &[&Pod], round: &mut Round) -> Attempt {
         let (api, mut attempt) = (self.pods(set), Attempt::default());
+        let uids = || pods.iter().filter_map(|pod| pod.metadata.uid.clone());
+        self.remembered(set, |memory| memory.tried = uids().collect());
         let deletions: Vec<_> = pods.iter().map(|pod| delete(&api, pod)).collect();
         let deleted: Vec<Deleted> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
         for (pod, deleted) in pods.iter().zip(deleted) {
@@ -147,6 +137,7 @@ impl ReplicaSets {
             self.recorder.say(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
             attempt.unseen.deleted.extend(pod.metadata.uid.clone());
         }
+        self.remembered(set, |memory| memory.tried.retain(|uid| !attempt.unseen.deleted.contains(uid)));
         attempt
     }
 }

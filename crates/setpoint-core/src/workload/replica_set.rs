@@ -36,6 +36,8 @@ pub struct Unseen {
     pub created: BTreeSet<String>,
     /// Pods that were deleted.
     pub deleted: BTreeSet<String>,
+    /// Pods whose deletion was tried and not answered: if there are too many pods, these go first, lest two go for one.
+    pub tried: BTreeSet<String>,
 }
 
 /// What to do, and from how many to how many.
@@ -87,8 +89,12 @@ pub fn decide<'p>(set: &ReplicaSet, observed: &Observed<'_, 'p>, now: Timestamp)
         Decision::Create { count: (desired - replicas).min(BURST), replicas, desired }
     } else if replicas > desired && !pods.is_empty() {
         let count = (replicas - desired).min(pods.len()).min(BURST);
-        let pods = ranking::first_to_delete(&pods, observed.related, count, min_ready_seconds(set), now);
-        Decision::Delete { pods, replicas, desired }
+        let (mut first, others): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| observed.unseen.tried.contains(uid(pod)));
+        first.truncate(count);
+        let count = count - first.len();
+        first.extend(ranking::first_to_delete(&others, observed.related, count, min_ready_seconds(set), now));
+        Decision::Delete { pods: first, replicas, desired }
     } else {
         Decision::Nothing
     }
@@ -271,7 +277,7 @@ mod tests {
 
     fn unseen(created: &[&str], deleted: &[&str]) -> Unseen {
         let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect();
-        Unseen { created: set(created), deleted: set(deleted) }
+        Unseen { created: set(created), deleted: set(deleted), ..Unseen::default() }
     }
 
     fn terminating() -> Value {
@@ -335,6 +341,19 @@ mod tests {
                 vec![("a", json!({"spec": null, "status": null})), ("b", json!({}))],
                 "delete a: 2 of 1 replicas",
             ),
+            Row {
+                unseen: Unseen { tried: BTreeSet::from(["a".to_owned()]), ..Unseen::default() },
+                ..row(
+                    "the pod whose deletion was not answered goes first, though another is worse by now",
+                    1,
+                    vec![("a", json!({})), ("b", not_ready())],
+                    "delete a: 2 of 1 replicas",
+                )
+            },
+            Row {
+                unseen: Unseen { tried: BTreeSet::from(["a".to_owned()]), ..Unseen::default() },
+                ..row("and stays if it is needed again", 2, fine(&["a", "b"]), "nothing to do")
+            },
             Row {
                 unseen: unseen(&["x", "y"], &[]),
                 ..row("pods that were created but are not in sight count", 3, fine(&["a"]), "nothing to do")

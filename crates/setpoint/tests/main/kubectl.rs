@@ -63,9 +63,14 @@ async fn kubectl_runs_a_pod_as_on_kubernetes() -> Result<()> {
     follow_on("pods.txt", &server)
 }
 
-/// Runs a script on a server of its own and compares what its commands print.
+#[tokio::test]
+async fn kubectl_rolls_out_a_deployment_of_processes() -> Result<()> {
+    follow_on("workloads.txt", &Server::start_with_local_node(SETPOINT).await?)
+}
+
+/// Runs a script on a server of its own, on which nobody else acts, and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
-    follow_on(name, &Server::start(SETPOINT).await?)
+    follow_on(name, &Server::start_with(SETPOINT, &["--store", "embedded", "--no-controllers"]).await?)
 }
 
 fn follow_on(name: &str, server: &Server) -> Result<()> {

@@ -12,6 +12,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod large_crds;
+mod leadership;
 mod node;
 mod openapi;
 mod people;
@@ -23,6 +24,7 @@ mod simulation;
 mod survival;
 mod tidy;
 mod up;
+mod workloads;
 
 /// The binary under test.
 const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");

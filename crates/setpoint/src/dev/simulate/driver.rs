@@ -13,7 +13,8 @@ use super::crew::Crew;
 use super::dice::Dice;
 use super::feed::MOMENT;
 use super::gate::Fate;
-use super::kubelet;
+use super::places::{self, Strangers};
+use super::panics;
 use super::rules::Actor;
 use super::users::Users;
 use super::world::World;
@@ -23,7 +24,7 @@ const COMMIT_FAULTS: u32 = 10;
 /// How long everything may take to be as it should once nothing goes wrong any more.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// How long nothing may happen after that.
-const QUIET: Duration = Duration::from_secs(900);
+const QUIET: Duration = Duration::from_secs(300);
 /// A lull that takes more turns than this does not come to an end.
 const MOST_TURNS: usize = 20_000;
 
@@ -34,7 +35,7 @@ enum Move {
     Begin,
     Release,
     Act,
-    Node,
+    Trouble,
     Wait,
     Cut,
     Crash,
@@ -47,15 +48,17 @@ pub(super) struct Driver {
     dice: Dice,
     users: Users,
     crews: Vec<Crew>,
+    strangers: Strangers,
     /// How many there were, to tell them apart.
     started: usize,
 }
 
 impl Driver {
-    pub(super) fn new(world: World, seed: u64) -> Driver {
+    pub(super) async fn new(world: World, seed: u64) -> Driver {
         let dice = Dice::new(seed, 4);
         let users = Users::new(world.admin.clone(), Dice::new(seed, 5));
-        let mut driver = Driver { world, dice, users, crews: Vec::new(), started: 0 };
+        let mut driver = Driver { world, dice, users, crews: Vec::new(), strangers: Strangers::default(), started: 0 };
+        driver.users.settle_somewhere(&driver.world.ledger).await;
         driver.start_crew();
         driver
     }
@@ -76,10 +79,12 @@ impl Driver {
         self.say("lull", "nothing goes wrong any more");
         // A leader that was not told of its successor ends at last.
         self.crews.truncate(1);
+        places::peace(&self.world)?;
         let begin = Instant::now();
-        self.come_to_rest().await?;
         loop {
-            let unmet = self.world.ledger.read(convergence::unmet);
+            self.users.settle_somewhere(&self.world.ledger).await;
+            self.come_to_rest().await?;
+            let unmet = self.unmet();
             if unmet.is_empty() {
                 break;
             }
@@ -87,7 +92,6 @@ impl Driver {
                 bail!("this is not as it should be:\n  {}", unmet.join("\n  "));
             }
             self.wait(self.next_due()).await;
-            self.come_to_rest().await?;
         }
         self.stay_quiet().await?;
         self.world.ledger.rules(|rules, books| rules.calm(books));
@@ -105,11 +109,20 @@ impl Driver {
         if more > 0 {
             bail!("{more} changes were made though everything was as it should be");
         }
-        let unmet = self.world.ledger.read(convergence::unmet);
+        let unmet = self.unmet();
         if !unmet.is_empty() {
             bail!("this does not stay as it should be:\n  {}", unmet.join("\n  "));
         }
         Ok(())
+    }
+
+    /// What is not as it should be.
+    fn unmet(&self) -> Vec<String> {
+        self.world.ledger.read(|books| {
+            let mut unmet = convergence::unmet(books);
+            unmet.extend(places::unmet(&self.world, books));
+            unmet
+        })
     }
 
     /// Lets everything happen that can happen without waiting.
@@ -126,16 +139,12 @@ impl Driver {
                 while let Some(ready) = self.crews[at].ready().first().copied() {
                     is_idle = false;
                     self.begin(at, ready);
+                    self.settle().await;
                 }
-                self.settle().await;
                 for (number, what) in self.crews[at].gate.waiting() {
                     is_idle = false;
                     self.release(at, number, &what, Fate::Fine).await;
                 }
-            }
-            for (name, need) in kubelet::needs(&self.world.ledger) {
-                is_idle = false;
-                let _ = kubelet::act(&self.world.admin, &name, &need).await;
             }
             self.settle().await;
             self.judge()?;
@@ -150,13 +159,12 @@ impl Driver {
         let behind = self.behind();
         let ready: Vec<(usize, (usize, usize))> = self.each_crew(|crew| crew.ready());
         let waiting: Vec<(usize, (u64, String))> = self.each_crew(|crew| crew.gate.waiting());
-        let needs = kubelet::needs(&self.world.ledger);
         let weight = |weight: u32, is_possible: bool| if is_possible { weight } else { 0 };
         let moves = [
             (weight(40, !behind.is_empty()), Move::Deliver),
             (weight(30, !ready.is_empty()), Move::Begin),
             (weight(40, !waiting.is_empty()), Move::Release),
-            (weight(25, !needs.is_empty()), Move::Node),
+            (2, Move::Trouble),
             (8, Move::Act),
             (4, Move::Wait),
             (1, Move::Cut),
@@ -181,11 +189,9 @@ impl Driver {
                     self.release(*crew, *number, what, fate).await;
                 }
             }
-            Move::Node => {
-                if let Some((name, need)) = self.dice.pick(&needs) {
-                    let result = kubelet::act(&self.world.admin, name, need).await;
-                    self.say("node", &format!("{name} {}", if result.is_ok() { "gets on" } else { "fails" }));
-                }
+            Move::Trouble => {
+                let said = places::trouble(&self.world, &self.dice).unwrap_or_else(|error| error.to_string());
+                self.say("place", &said);
             }
             Move::Act => {
                 let said = self.users.act(&self.world.ledger).await;
@@ -193,7 +199,7 @@ impl Driver {
             }
             Move::Wait => {
                 let most = if self.dice.permille(200) { 90_000 } else { 500 };
-                self.wait(Some(Instant::now() + Duration::from_millis(self.dice.between(1, most)))).await;
+                tokio::time::sleep(Duration::from_millis(self.dice.between(1, most))).await;
             }
             Move::Cut => self.cut(),
             Move::Crash => self.crash().await,
@@ -232,7 +238,9 @@ impl Driver {
     async fn deliver(&mut self, crew: usize, feed: usize) {
         let crew = &mut self.crews[crew];
         let (name, kind) = (crew.name.clone(), crew.feeds[feed].kind());
-        if let Some(said) = crew.feeds[feed].deliver().await {
+        let said = crew.feeds[feed].deliver().await;
+        crew.wake();
+        if let Some(said) = said {
             self.say(&name, &format!("is told: {kind} {said}"));
         }
     }
@@ -277,10 +285,10 @@ impl Driver {
         }
     }
 
-    /// Lets time pass until then, and for a second if nothing is due.
-    async fn wait(&self, until: Option<Instant>) {
+    /// Lets time pass until something is due, for a second at most.
+    async fn wait(&self, due: Option<Instant>) {
         let soon = Instant::now() + Duration::from_secs(1);
-        tokio::time::sleep_until(until.unwrap_or(soon).min(Instant::now() + Duration::from_secs(120))).await;
+        tokio::time::sleep_until(due.unwrap_or(soon).min(soon)).await;
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -306,14 +314,13 @@ impl Driver {
 
     /// Fails if a rule was broken or work panicked.
     fn judge(&mut self) -> Result<()> {
+        self.strangers.settle(&self.world);
         let mut broken = self.world.ledger.rules(|rules, _| rules.broken());
+        broken.extend(places::broken(&self.world, &self.strangers));
+        broken.extend(panics::take().map(|panic| format!("something panicked: {panic}")));
         for at in 0..self.crews.len() {
-            for ended in self.crews[at].ended() {
-                let name = self.crews[at].name.clone();
-                match ended {
-                    Ok(said) => self.say(&name, &format!("ends {said}")),
-                    Err(panic) => broken.push(format!("{name} panicked: {panic}")),
-                }
+            for said in self.crews[at].ended() {
+                self.say(&self.crews[at].name, &format!("ends {said}"));
             }
         }
         if broken.is_empty() { Ok(()) } else { bail!("a rule was broken:\n  {}", broken.join("\n  ")) }

@@ -5,10 +5,10 @@
 //! | `world` | what survives: the server over its store, places, time |
 //! | `crew` | what does not: controllers with their caches and queues |
 //! | `driver` | decides what happens next: the only place where chance is |
-//! | `dice`, `trace` | the chance, and what came of it |
+//! | `dice`, `trace`, `panics` | the chance, and what came of it |
 //! | `gate`, `faulty_store` | where requests and commits meet their fate |
 //! | `feed` | watches whose events come when the driver says so |
-//! | `users` | what people do |
+//! | `users`, `places` | what people do, and what becomes of it where Pods run |
 //! | `ledger`, `rules`, `convergence` | the truth, what must hold always, and what must hold in the end |
 
 mod convergence;
@@ -18,8 +18,9 @@ mod driver;
 mod faulty_store;
 mod feed;
 mod gate;
-mod kubelet;
 mod ledger;
+mod panics;
+mod places;
 mod rules;
 mod trace;
 mod users;
@@ -75,6 +76,7 @@ struct Failure {
 
 impl Simulate {
     pub(crate) fn run(&self) -> Result<()> {
+        panics::watch();
         let begin = Instant::now();
         let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
         let seeds = match self.seed {
@@ -125,7 +127,7 @@ impl Simulate {
         let run = async {
             let trace = Trace::new(is_shown);
             let world = World::new(seed, issuer.clone(), trace.clone()).await?;
-            let result = bouts(Driver::new(world, seed), self.steps).await;
+            let result = bouts(Driver::new(world, seed).await, self.steps).await;
             let failure = result.err().map(|error| Failure { error, last: trace.last() });
             Ok(Run { hash: trace.hash(), failure })
         };

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
 use setpoint_core::observation::Mark;
 use setpoint_core::value::Fields;
+use setpoint_core::workload::pod_state;
 use setpoint_deployer::provider::Instance;
 use setpoint_deployer::simulated::{DriftKind, Place, Program};
 
@@ -66,12 +68,12 @@ pub(super) fn unmet(world: &World, books: &Books) -> Vec<String> {
     for (name, place) in all(world) {
         let truth = place.truth();
         let there: BTreeSet<&str> = ours(world, &truth).collect();
-        let is_here = |pod: &&std::sync::Arc<k8s_openapi::api::core::v1::Pod>| {
-            pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name)
-        };
-        let pods: BTreeSet<&str> = books.pods.values().filter(is_here).map(|pod| uid(&pod.metadata)).collect();
-        unmet.extend(there.difference(&pods).map(|uid| format!("at {name} something runs for {uid}, which is gone")));
-        unmet.extend(pods.difference(&there).map(|uid| format!("at {name} nothing is there for the Pod {uid}")));
+        let is_here = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name);
+        let pods: Vec<&Pod> = books.pods.values().map(|pod| &**pod).filter(|pod| is_here(pod)).collect();
+        let uids: BTreeSet<&str> = pods.iter().map(|pod| uid(&pod.metadata)).collect();
+        let active = pods.iter().filter(|pod| pod_state::is_active(pod)).map(|pod| uid(&pod.metadata)).collect();
+        unmet.extend(there.difference(&uids).map(|uid| format!("at {name} something runs for {uid}, which is gone")));
+        unmet.extend(BTreeSet::difference(&active, &there).map(|uid| format!("at {name} the Pod {uid} does not run")));
     }
     unmet
 }

@@ -5,15 +5,19 @@ use std::fmt::Debug;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use setpoint_api::environment::Environment;
+use setpoint_deployer::simulated::{EXIT_AFTER_MS, EXIT_CODE};
+
 use super::dice::Dice;
 use super::ledger::{Books, Ledger, Shelf};
+use super::places;
 
 /// What may be there at once, so that a run stays small enough to be read.
 const DEPLOYMENTS: [&str; 2] = ["web", "api"];
@@ -23,7 +27,7 @@ const SERVICES: [&str; 2] = ["front", "back"];
 const NAMESPACE: &str = "default";
 
 /// What is done, and how often compared to the others.
-const ACTIONS: [(u32, Action); 16] = [
+const ACTIONS: [(u32, Action); 19] = [
     (4, Action::CreateDeployment),
     (4, Action::ScaleDeployment),
     (4, Action::ChangeTemplate),
@@ -40,6 +44,9 @@ const ACTIONS: [(u32, Action); 16] = [
     (4, Action::DeletePod),
     (1, Action::RelabelPod),
     (1, Action::CreatePod),
+    (2, Action::CreateEnvironment),
+    (1, Action::DeleteEnvironment),
+    (1, Action::DeleteNode),
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +67,9 @@ enum Action {
     DeletePod,
     RelabelPod,
     CreatePod,
+    CreateEnvironment,
+    DeleteEnvironment,
+    DeleteNode,
 }
 
 pub(super) struct Users {
@@ -85,6 +95,18 @@ impl Users {
             Ok(()) => format!("{action:?} {name}"),
             Err(kube::Error::Api(status)) => format!("{action:?} {name}: {}", status.reason),
             Err(error) => format!("{action:?} {name}: {error}"),
+        }
+    }
+
+    /// Sees to it that Pods have somewhere to run.
+    pub(super) async fn settle_somewhere(&self, ledger: &Ledger) {
+        let is_missing = ledger.read(|books| {
+            books.environments.values().all(|environment| environment.metadata.deletion_timestamp.is_some())
+                && !books.environments.contains_key(places::NAMES[0])
+        });
+        if is_missing {
+            let seed = self.dice.between(0, 1 << 32);
+            let _ = self.send(Action::CreateEnvironment, places::NAMES[0], environment(places::NAMES[0], seed)).await;
         }
     }
 
@@ -173,6 +195,13 @@ impl Users {
                 pod["metadata"]["name"] = json!(name);
                 Some((name, pod))
             }
+            Action::CreateEnvironment => {
+                let absent = places::NAMES.into_iter().filter(|name| !books.environments.contains_key(*name));
+                let name = *dice.pick(&absent.collect::<Vec<_>>())?;
+                Some((name.to_owned(), environment(name, dice.between(0, 1 << 32))))
+            }
+            Action::DeleteEnvironment => Some((pick(dice, &books.environments)?, Value::Null)),
+            Action::DeleteNode => Some((pick(dice, &books.nodes)?, Value::Null)),
         }
     }
 
@@ -194,14 +223,33 @@ impl Users {
             Action::DeletePod => self.delete::<Pod>(name).await,
             Action::RelabelPod => self.patch::<Pod>(name, body).await,
             Action::CreatePod => self.create::<Pod>(body).await,
+            Action::CreateEnvironment => {
+                let environment = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
+                self.environments().create(&PostParams::default(), &environment).await.map(drop)
+            }
+            Action::DeleteEnvironment => {
+                self.environments().delete(name, &DeleteParams::default()).await.map(drop)
+            }
+            Action::DeleteNode => {
+                Api::<Node>::all(self.client.clone()).delete(name, &DeleteParams::default()).await.map(drop)
+            }
         }
+    }
+
+    fn environments(&self) -> Api<Environment> {
+        Api::all(self.client.clone())
     }
 
     /// A Pod template that no other is like.
     fn template(&self, app: &str, restart_policy: &str) -> Value {
-        let version = json!([{"name": "VERSION", "value": self.count.to_string()}]);
+        let mut variables = vec![json!({"name": "VERSION", "value": self.count.to_string()})];
+        if restart_policy == "Never" {
+            let code = if self.dice.permille(200) { "1" } else { "0" };
+            variables.push(json!({"name": EXIT_CODE, "value": code}));
+            variables.push(json!({"name": EXIT_AFTER_MS, "value": self.dice.between(0, 5000).to_string()}));
+        }
         let ports = json!([{"name": "http", "containerPort": 8080}]);
-        let container = json!({"name": "main", "image": app, "env": version, "ports": ports});
+        let container = json!({"name": "main", "image": app, "env": variables, "ports": ports});
         json!({
             "metadata": {"labels": {"app": app}},
             "spec": {"containers": [container], "restartPolicy": restart_policy, "terminationGracePeriodSeconds": 5},
@@ -260,6 +308,15 @@ impl Users {
         };
         self.api::<K>().delete(name, &parameters).await.map(drop)
     }
+}
+
+fn environment(name: &str, seed: u64) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"deployer": {"name": "simulated"}, "config": {"seed": seed}}})
+}
+
+/// One of those that are in no namespace.
+fn pick<K>(dice: &Dice, shelf: &Shelf<K>) -> Option<String> {
+    dice.pick(&shelf.keys().collect::<Vec<_>>()).map(|name| (*name).clone())
 }
 
 /// The ReplicaSets that no Deployment owns.

@@ -20,6 +20,7 @@ const RULES: &[(&str, &str)] = &[
     (r"/tmp/(LIVE|MERGED)-\d+/", "/tmp/$1/"),
     (r"\bkubectl-edit-\d+", "kubectl-edit"),
     (r"\b(generated)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
+    (r"\b([a-z]+-[bcdfghjklmnpqrstvwxz2456789]{10})-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
     (r"(?m)(  |^)(\d+s|\d+y\d+d)(  |$)", "${1}AGE$3"),
     (r"(Resource Version:  )\d+", "${1}REVISION"),
     (r"(\brevision|--at|resource version: \d+, current:) \d+", "$1 REVISION"),
@@ -50,6 +51,7 @@ fn what_differs_from_run_to_run_is_replaced() -> Result<()> {
         ("a revision", "    resourceVersion: \"17\"\n", "    resourceVersion: \"REVISION\"\n"),
         ("a time in an object", "t: \"2024-05-06T07:08:09Z\"\n", "t: \"TIME\"\n"),
         ("a generated name", "configmap/generated-x2v4z created\n", "configmap/generated-NAME created\n"),
+        ("the name of a replica", "pod/web-bcdfghjklm-x2v4z\n", "pod/web-bcdfghjklm-NAME\n"),
         ("a token", "eyJh.eyJi_.x-Y\n", "TOKEN\n"),
         ("an address", "running at https://127.0.0.1:40301\n", "running at https://ADDRESS\n"),
     ];
