@@ -11,7 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use setpoint_controllers::runtime::{Cache, Caches};
+use setpoint_controllers::runtime::{Cache, Caches, Follows};
 use setpoint_store::Revision;
 
 use super::gate::{Cut, Cuttable};

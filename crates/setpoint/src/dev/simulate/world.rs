@@ -10,7 +10,7 @@ use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, InProcess, Issuer, Server, Setup, Surroundings, Users};
 use setpoint_controllers::runtime::Clock;
-use setpoint_deployer::Registry;
+use setpoint_deployer::{Deadlines, Registry};
 use setpoint_deployer::simulated::SimulatedDriver;
 
 use super::dice::Dice;
@@ -56,7 +56,7 @@ impl World {
         let namespace = Api::<Namespace>::all(admin.clone()).get("kube-system").await?;
         let cluster = namespace.metadata.uid.context("the namespace kube-system has no uid")?;
         let deployer = Arc::new(SimulatedDriver::by(move || clock.now()));
-        let mut registry = Registry::new();
+        let mut registry = Registry::new(Deadlines::default());
         registry.register(deployer.clone())?;
         let seeds = Dice::new(seed, 3);
         Ok(World { server, store, ledger, clock, trace, seeds, admin, cluster, deployer, registry })
