@@ -22,6 +22,7 @@ mod pods;
 mod python;
 mod secrecy;
 mod secrets;
+mod simulation;
 mod survival;
 mod tidy;
 mod up;
