@@ -3,9 +3,10 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
-//! | [`binder`] | puts Pods that have no node on the local one |
 //! | [`replica_set`] | as many Pods of a template as are asked for |
 //! | [`deployment`] | revisions of a template, one rolled out after the other |
+//! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -14,18 +15,18 @@
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
-pub mod binder;
 pub mod deployment;
+pub mod environment;
 pub mod events;
 pub mod manager;
 pub mod metrics;
 pub mod node;
 mod ownership;
-mod pod_watch;
 pub mod queue;
 pub mod replica_set;
 pub mod runtime;
+pub mod scheduler;
 
-pub use binder::Binder;
 pub use manager::Manager;
 pub use node::NodeAgent;
+pub use scheduler::Scheduler;

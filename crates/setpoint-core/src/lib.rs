@@ -16,6 +16,8 @@
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
+//! | [`service`] | which Pods are behind a Service, and what tells of them |
+//! | [`scheduling`] | which node a Pod is put on, and why on none |
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
@@ -25,6 +27,7 @@ pub mod check;
 pub mod classify;
 pub mod conditions;
 mod cycles;
+mod derived_name;
 pub mod desired;
 pub mod diff;
 pub mod digest;
@@ -42,6 +45,8 @@ pub mod pod;
 pub mod registry;
 pub mod resolve;
 pub mod rollout;
+pub mod scheduling;
+pub mod service;
 pub mod split;
 pub mod value;
 pub mod version;

@@ -6,6 +6,7 @@
 //! a request is refused before anything is sent, and an answer comes in time. [`revisions`] makes a deployer of any provider
 //! that runs Pods.
 
+mod changes;
 mod checked;
 pub mod conformance;
 pub mod deployer;

@@ -3,24 +3,23 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client};
-use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::{Identity, Server};
+use setpoint_controllers::NodeAgent;
+use setpoint_controllers::environment::site;
 use setpoint_controllers::node::machine;
 use setpoint_controllers::node::registration::Registration;
-use setpoint_controllers::{Binder, NodeAgent};
-use setpoint_deployer::{Provider, registry};
+use setpoint_controllers::runtime::Clock;
+use setpoint_deployer::{Provider, process, registry};
 use tokio::task::JoinSet;
 
+use crate::controllers::{Shared, client};
 use crate::data_dir::DataDir;
 use crate::deployers;
-use crate::pods::LocalPods;
 
 /// The name of the node, and of the Environment that it stands for.
-const NODE: &str = "local";
+const NODE: &str = site::LOCAL;
 /// What runs containers there.
-const RUNTIME: &str = "process";
+const RUNTIME: &str = process::NAME;
 /// Where Pods' files are, in the data folder.
 const PODS: &str = "pods";
 
@@ -29,11 +28,10 @@ const PODS: &str = "pods";
 pub(crate) struct Local(JoinSet<()>);
 
 impl Local {
-    pub(crate) async fn start(server: &Server, data: &DataDir) -> Result<Local> {
-        let cluster = cluster_id(server).await?;
+    pub(crate) async fn start(server: &Server, data: &DataDir, cluster: &str, shared: &Shared) -> Result<Local> {
         let folder = data.file(PODS);
         let context = registry::Context {
-            cluster: cluster.as_str().into(),
+            cluster: cluster.into(),
             environment: NODE.to_owned(),
             folder: folder.clone(),
             credentials: registry::Credentials::default(),
@@ -42,18 +40,27 @@ impl Local {
         let opened =
             opened.with_context(|| format!("cannot run Pods in {}; --no-local starts without", folder.display()))?;
         let provider: Arc<dyn Provider> = opened.provider;
-        server.connect_pods(Arc::new(LocalPods { node: NODE, provider: provider.clone() }));
+        shared.providers.put(NODE, provider.clone());
         let node = Identity::new(format!("system:node:{NODE}"), ["system:nodes"]);
         let registration = Registration {
             facts: machine::facts(NODE, NODE, RUNTIME, &folder),
             system: machine::system(env!("CARGO_PKG_VERSION"), RUNTIME),
             provider_id: format!("setpoint://{cluster}/{NODE}"),
+            owner: None,
+            taints: Vec::new(),
         };
-        let agent = NodeAgent { client: client(server, node), registration, provider, cluster };
-        let scheduler = Identity::new("system:kube-scheduler", Vec::<String>::new());
+        let agent = NodeAgent {
+            client: client(server, node),
+            caches: shared.caches.clone(),
+            dispatch: shared.dispatch.clone(),
+            clock: Clock::System,
+            registration,
+            provider,
+            cluster: cluster.to_owned(),
+            report: None,
+        };
         let mut tasks = JoinSet::new();
         tasks.spawn(agent.run());
-        tasks.spawn(Binder::new(client(server, scheduler), NODE).run());
         Ok(Local(tasks))
     }
 
@@ -62,16 +69,4 @@ impl Local {
         tracing::info!("Pods on this machine go on running; the next start takes them up again");
         self.0.abort_all();
     }
-}
-
-/// What this control plane marks its instances with: it stays as long as its objects do.
-async fn cluster_id(server: &Server) -> Result<String> {
-    let itself = Identity::new("system:setpoint", [MASTERS]);
-    let namespaces: Api<Namespace> = Api::all(client(server, itself));
-    let namespace = namespaces.get("kube-system").await.context("cannot read the namespace kube-system")?;
-    namespace.metadata.uid.context("the namespace kube-system has no uid")
-}
-
-fn client(server: &Server, identity: Identity) -> Client {
-    Client::new(server.acting_as(identity), "default")
 }

@@ -1,4 +1,4 @@
-//! How the API server reaches the Pods of the local node: through the provider that runs them.
+//! How the API server reaches Pods: through the providers that run them in this process.
 
 use std::sync::Arc;
 
@@ -6,24 +6,25 @@ use setpoint_apiserver::streams::{
     AccessError, Answer, AttachOptions, ExecOptions, Exit, LogOptions, LogStream, LogStreams, PodAccess, PodRef,
     Session, TerminalSize,
 };
+use setpoint_controllers::node::Providers;
 use setpoint_core::pod::{ContainerState, Phase};
 use setpoint_deployer::provider::{Instance, Scope};
 use setpoint_deployer::session::{self, Command, CommandExit, LogSource, Terminal};
 use setpoint_deployer::{Error, Fault, Provider};
 use tokio::sync::{mpsc, watch};
 
-/// The Pods of one node.
+/// The Pods of all nodes whose agents run in this process.
 #[derive(Debug)]
-pub(crate) struct LocalPods {
-    pub(crate) node: &'static str,
-    pub(crate) provider: Arc<dyn Provider>,
+pub(crate) struct Pods {
+    pub(crate) providers: Providers,
 }
 
-impl PodAccess for LocalPods {
+impl PodAccess for Pods {
     fn logs<'a>(&'a self, pod: &'a PodRef, options: LogOptions) -> Answer<'a, LogStream> {
         Box::pin(async move {
-            let instance = self.instance(pod).await?;
-            let logs = self.provider.logs().ok_or_else(|| unsupported(pod, "show logs"))?;
+            let provider = self.provider(pod)?;
+            let instance = instance(&*provider, pod).await?;
+            let logs = provider.logs().ok_or_else(|| unsupported(pod, "show logs"))?;
             let container = container(&instance, pod)?;
             match &container.phase {
                 Phase::Waiting { reason, .. } if container.last_exit.is_none() => {
@@ -42,8 +43,9 @@ impl PodAccess for LocalPods {
 
     fn exec<'a>(&'a self, pod: &'a PodRef, options: ExecOptions, session: Session) -> Answer<'a, Exit> {
         Box::pin(async move {
-            let instance = self.running(pod).await?;
-            let exec = self.provider.exec().ok_or_else(|| unsupported(pod, "run commands"))?;
+            let provider = self.provider(pod)?;
+            let instance = running(&*provider, pod).await?;
+            let exec = provider.exec().ok_or_else(|| unsupported(pod, "run commands"))?;
             let command = Command { arguments: options.command, has_terminal: options.tty };
             let ended = exec.exec(&instance.guest.id, &pod.container, command, terminal(session)).await;
             ended.map(exit).map_err(|error| explain(&error))
@@ -52,33 +54,35 @@ impl PodAccess for LocalPods {
 
     fn attach<'a>(&'a self, pod: &'a PodRef, _: AttachOptions, session: Session) -> Answer<'a, Exit> {
         Box::pin(async move {
-            let instance = self.running(pod).await?;
-            let exec = self.provider.exec().ok_or_else(|| unsupported(pod, "be attached to"))?;
+            let provider = self.provider(pod)?;
+            let instance = running(&*provider, pod).await?;
+            let exec = provider.exec().ok_or_else(|| unsupported(pod, "be attached to"))?;
             let ended = exec.attach(&instance.guest.id, &pod.container, terminal(session)).await;
             ended.map(exit).map_err(|error| explain(&error))
         })
     }
 }
 
-impl LocalPods {
-    async fn instance(&self, pod: &PodRef) -> Result<Instance, AccessError> {
-        if pod.node != self.node {
-            let message = format!("the node {:?} is not one of this server's", pod.node);
-            return Err(AccessError::Unreachable(message));
-        }
-        let scope = Scope::Owner(pod.uid.as_str().into());
-        let observed = self.provider.observe(&scope).await.map_err(|error| explain(&error))?;
-        let is_its = |instance: &Instance| instance.guest.mark.as_ref().is_some_and(|mark| *mark.owner_uid == *pod.uid);
-        let instance = observed.instances.into_iter().find(is_its);
-        instance.ok_or_else(|| AccessError::NotRunning(is_waiting(pod, "ContainerCreating")))
+impl Pods {
+    fn provider(&self, pod: &PodRef) -> Result<Arc<dyn Provider>, AccessError> {
+        let unknown = || AccessError::Unreachable(format!("the node {:?} is not one of this server's", pod.node));
+        self.providers.get(&pod.node).ok_or_else(unknown)
     }
+}
 
-    async fn running(&self, pod: &PodRef) -> Result<Instance, AccessError> {
-        let instance = self.instance(pod).await?;
-        match container(&instance, pod)?.is_running() {
-            true => Ok(instance),
-            false => Err(AccessError::NotRunning(format!("container not found ({:?})", pod.container))),
-        }
+async fn instance(provider: &dyn Provider, pod: &PodRef) -> Result<Instance, AccessError> {
+    let scope = Scope::Owner(pod.uid.as_str().into());
+    let observed = provider.observe(&scope).await.map_err(|error| explain(&error))?;
+    let is_its = |instance: &Instance| instance.guest.mark.as_ref().is_some_and(|mark| *mark.owner_uid == *pod.uid);
+    let instance = observed.instances.into_iter().find(is_its);
+    instance.ok_or_else(|| AccessError::NotRunning(is_waiting(pod, "ContainerCreating")))
+}
+
+async fn running(provider: &dyn Provider, pod: &PodRef) -> Result<Instance, AccessError> {
+    let instance = instance(provider, pod).await?;
+    match container(&instance, pod)?.is_running() {
+        true => Ok(instance),
+        false => Err(AccessError::NotRunning(format!("container not found ({:?})", pod.container))),
     }
 }
 

@@ -17,9 +17,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::controllers::Shared;
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
 use crate::local::Local;
+use crate::pods::Pods;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::secrets::KEYS;
 use crate::user::USERS;
@@ -66,7 +68,7 @@ pub(crate) struct Up {
     #[arg(long)]
     no_local: bool,
     /// Do not run controllers: Deployments and the like are kept, and nothing acts on them
-    #[arg(long)]
+    #[arg(long, requires = "no_local")]
     no_controllers: bool,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
@@ -110,8 +112,16 @@ impl Up {
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let controllers = (!self.no_controllers).then(|| controllers::start(&server));
-        let local = if self.no_local { None } else { Some(Local::start(&server, &data).await?) };
+        let (cluster, shared) = (controllers::cluster_id(&server).await?, Shared::new());
+        server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
+        let local = match self.no_local {
+            true => None,
+            false => Some(Local::start(&server, &data, &cluster, &shared).await?),
+        };
+        let controllers = match self.no_controllers {
+            true => None,
+            false => Some(controllers::start(&server, &data, &cluster, &shared)?),
+        };
         let access = Access {
             server: &url,
             tls_server_name: None,

@@ -7,10 +7,16 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::NodeSystemInfo;
 use setpoint_core::pod::NodeFacts;
+use setpoint_deployer::process;
 
 /// Kubernetes' words for the processors that we run on.
 const ARCHITECTURES: [(&str, &str); 4] =
     [("x86_64", "amd64"), ("aarch64", "arm64"), ("x86", "386"), ("powerpc64", "ppc64le")];
+
+/// A Node with this label runs the commands of containers and no images: one without a command has nothing to run there.
+pub const NEEDS_COMMAND: &str = "setpoint.dev/needs-command";
+/// How many Pods this machine takes.
+const PODS: i64 = 1000;
 
 /// What a node on this machine is. `folder` is where its Pods' files are kept.
 pub fn facts(name: &str, environment: &str, runtime: &str, folder: &Path) -> NodeFacts {
@@ -21,14 +27,17 @@ pub fn facts(name: &str, environment: &str, runtime: &str, folder: &Path) -> Nod
         ("kubernetes.io/os", std::env::consts::OS),
         ("setpoint.dev/environment", environment),
     ];
+    let needs_command = (runtime == process::NAME).then_some((NEEDS_COMMAND, "true"));
+    let labels = labels.into_iter().chain(needs_command);
     NodeFacts {
         name: name.to_owned(),
-        labels: labels.map(|(label, value)| (label.to_owned(), value.to_owned())).into(),
+        labels: labels.map(|(label, value)| (label.to_owned(), value.to_owned())).collect(),
         addresses: vec![address()],
         pod_address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         cpu_millicores: i64::try_from(cores).unwrap_or(1) * 1000,
         memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or_default(),
         ephemeral_storage_bytes: storage_bytes(folder).unwrap_or_default(),
+        pods: PODS,
         runtime: runtime.to_owned(),
     }
 }
@@ -50,7 +59,7 @@ pub fn system(version: &str, runtime: &str) -> NodeSystemInfo {
     }
 }
 
-fn architecture() -> &'static str {
+pub(crate) fn architecture() -> &'static str {
     let own = std::env::consts::ARCH;
     ARCHITECTURES.iter().find(|(rust, _)| *rust == own).map_or(own, |(_, kubernetes)| kubernetes)
 }

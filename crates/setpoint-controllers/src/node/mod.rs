@@ -2,59 +2,85 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`registration`] | the Node and its Lease |
+//! | [`registration`] | what the Node and its Lease say |
+//! | [`heartbeat`] | keeps them true, as long as the place answers |
 //! | [`machine`] | what this machine is, read from the system |
-//! | `pods` | the Pods of the node, kept in step by a watch |
-//! | `sync` | the work on one Pod: look, decide, write, act |
+//! | [`dispatch`] | brings each change of a Pod to the agent of its node |
+//! | [`sync`] | the work on one Pod: look, decide, write, act |
+//! | `memory` | what is remembered of a Pod, and may be forgotten |
 //! | `orders` | a Pod with everything that it refers to |
 //! | `refresh` | when a running Pod's files are looked at again |
 //! | `status_patch` | what of a status has to be written |
+//! | [`providers`] | who runs the Pods of each node in this process |
 //!
-//! Nothing here decides: that is done in `setpoint_core::pod`. Nothing polls: a watch and the provider tell what to look
-//! at. What an instance is called by its provider is kept beside the uid of its Pod, so that a change is looked up and
-//! never searched for.
+//! Nothing here decides: that is done in `setpoint_core::pod`. Nothing polls: the shared cache of Pods and the provider
+//! tell what to look at. What an instance is called by its provider is kept beside the uid of its Pod, so that a change is
+//! looked up and never searched for.
 
+pub mod dispatch;
+pub mod heartbeat;
 pub mod machine;
+mod memory;
 mod orders;
-mod pods;
+pub mod providers;
 mod refresh;
 pub mod registration;
 mod status_patch;
-mod sync;
+pub mod sync;
 
-use std::pin::pin;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Client;
-use setpoint_core::pod::NodeFacts;
 use setpoint_deployer::Provider;
-use setpoint_deployer::provider::{Change, Scope};
+use setpoint_deployer::provider::Change;
 
-use crate::pod_watch;
-use crate::queue::Queue;
+use crate::runtime::{Caches, Clock, Follows, Runner};
+pub use dispatch::Dispatch;
+pub use heartbeat::{Heartbeat, Report};
+pub use providers::Providers;
 use registration::Registration;
-use sync::Sync;
+pub use sync::NodePods;
 
-/// How many Pods are worked on at once: most of the work is waiting for the disk.
-const AT_ONCE: usize = 16;
+/// The uid of a Pod: what the work on it goes by. Its name can be another Pod's tomorrow, and what is left of the first
+/// has to go although a Pod of that name is there.
+pub type Uid = Arc<str>;
+
+/// How many Pods are worked on at once: most of the work is waiting.
+const AT_ONCE: usize = 32;
 /// How often one asks a provider that does not tell what changes.
 const ASKING: Duration = Duration::from_secs(10);
 /// How long to wait after a look at everything failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How many changes are taken in together, and how many instances are looked at together.
+const TAKEN_AT_ONCE: usize = 1024;
+const LOOKS_AT_ONCE: usize = 16;
 
 /// Runs the Pods of a node.
 pub struct NodeAgent {
     pub client: Client,
+    pub caches: Caches,
+    pub dispatch: Arc<Dispatch>,
+    pub clock: Clock,
     pub registration: Registration,
     pub provider: Arc<dyn Provider>,
     /// Which control plane this is: what another one made is not ours.
     pub cluster: String,
+    /// Who wants to know whether the place answers.
+    pub report: Option<Report>,
 }
 
-impl std::fmt::Debug for NodeAgent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// The two controllers that an agent is made of.
+#[derive(Debug)]
+pub struct Wired {
+    pub pods: Arc<Runner<NodePods>>,
+    pub heartbeat: Arc<Runner<Heartbeat>>,
+}
+
+impl fmt::Debug for NodeAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeAgent").field("node", &self.registration.facts.name).finish_non_exhaustive()
     }
 }
@@ -62,71 +88,70 @@ impl std::fmt::Debug for NodeAgent {
 impl NodeAgent {
     /// Works until it is dropped. What it had started goes on running.
     pub async fn run(self) {
-        let queue = Arc::new(Queue::default());
-        let facts: NodeFacts = self.registration.facts.clone();
-        let sync = Arc::new(Sync::new(self.client.clone(), facts, self.provider.clone(), self.cluster, queue.clone()));
-        tokio::join!(
-            self.registration.keep(self.client.clone()),
-            watch_pods(self.client, sync.clone()),
-            watch_instances(sync.clone()),
-            queue.run(AT_ONCE, sync),
-        );
+        let caches = self.caches.clone();
+        let Wired { pods, heartbeat } = self.wire();
+        // Before that, nothing may be removed for want of a Pod.
+        tokio::join!(caches.pods.completed(), caches.nodes.completed());
+        tokio::join!(heartbeat.run(1), follow(pods.clone()), pods.run(AT_ONCE));
     }
-}
 
-/// Takes in the Pods of the node and has those worked on that changed.
-async fn watch_pods(client: Client, sync: Arc<Sync>) {
-    let mut events = pin!(pod_watch::watch(client, &format!("spec.nodeName={}", sync.node().name)));
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                let was_complete = sync.pods.is_complete();
-                sync.heard(event);
-                if !was_complete && sync.pods.is_complete() {
-                    look_at_everything(&sync).await;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the watch of Pods was interrupted and is taken up again"),
-        }
+    /// Has it hear of its Pods. Whoever calls this drives the two themselves.
+    pub fn wire(self) -> Wired {
+        let NodeAgent { client, caches, dispatch, clock, registration, provider, cluster, report } = self;
+        let facts = registration.facts.clone();
+        let pods = NodePods::new(client.clone(), facts, provider.clone(), cluster, caches.clone(), dispatch, clock);
+        let heartbeat = Heartbeat::new(client, registration, provider, caches.clone(), report);
+        Wired { pods: Runner::new(pods, &caches, clock), heartbeat: Runner::new(heartbeat, &caches, clock) }
     }
 }
 
 /// Has those worked on whose instances changed.
-async fn watch_instances(sync: Arc<Sync>) {
-    let Some(mut changes) = sync.provider.events() else {
-        loop {
+async fn follow(pods: Arc<Runner<NodePods>>) {
+    let mut changes = pods.controller().provider().events();
+    look_at_everything(&pods).await;
+    loop {
+        let Some(events) = &mut changes else {
             tokio::time::sleep(ASKING).await;
-            look_at_everything(&sync).await;
+            look_at_everything(&pods).await;
+            continue;
+        };
+        let mut news = Vec::new();
+        if events.recv_many(&mut news, TAKEN_AT_ONCE).await == 0 {
+            changes = None;
         }
-    };
-    while let Some(change) = changes.recv().await {
-        match change {
-            Change::Instance(id) => look_at_instance(&sync, id).await,
-            Change::Everything => look_at_everything(&sync).await,
-        }
+        take_in(&pods, news).await;
     }
 }
 
-/// Also finds what was made for Pods that are gone. They are worked on only once all Pods are known.
-async fn look_at_everything(sync: &Sync) {
+async fn take_in(pods: &Runner<NodePods>, news: Vec<Change>) {
+    let mut unknown = Vec::new();
+    let mut is_everything = false;
+    for change in news {
+        match change {
+            Change::Everything => is_everything = true,
+            Change::Instance(id) => match pods.controller().owner_of_id(&id) {
+                Some(uid) => pods.queue().add(uid),
+                None => unknown.push(id),
+            },
+        }
+    }
+    if is_everything {
+        return look_at_everything(pods).await;
+    }
+    let looks = unknown.into_iter().map(|id| pods.controller().look_at_instance(id));
+    let mut looks = futures::stream::iter(looks).buffered(LOOKS_AT_ONCE);
+    while let Some(owner) = looks.next().await {
+        owner.into_iter().for_each(|uid| pods.queue().add(uid));
+    }
+}
+
+/// Also finds what was made for Pods that are gone.
+async fn look_at_everything(pods: &Runner<NodePods>) {
     loop {
-        match sync.provider.observe(&Scope::Everything).await {
-            Ok(observed) => {
-                observed.instances.iter().for_each(|instance| sync.noticed(instance));
-                return;
-            }
+        match pods.controller().look_at_everything().await {
+            Ok(owners) => return owners.into_iter().for_each(|uid| pods.queue().add(uid)),
             Err(error) => tracing::warn!(%error, "what runs on this node could not be looked at"),
         }
         tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-async fn look_at_instance(sync: &Sync, id: Box<str>) {
-    if sync.wake_owner(&id) {
-        return;
-    }
-    match sync.provider.observe(&Scope::Instance(id)).await {
-        Ok(observed) => observed.instances.iter().for_each(|instance| sync.noticed(instance)),
-        Err(error) => tracing::warn!(%error, "an instance could not be looked at"),
     }
 }

@@ -2,13 +2,14 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::{Map, Value, json};
+use setpoint_core::pod::ports::ASSIGNED_PORTS;
 
 /// Lists that a strategic merge patch would add to.
 const MERGED: [&str; 2] = ["hostIPs", "podIPs"];
 
 /// A strategic merge patch of the status, for this Pod alone and not for another of its name. Conditions that others write
-/// meanwhile stay.
-pub(super) fn patch(pod: &Pod, status: &PodStatus) -> Value {
+/// meanwhile stay. What the Pod says of its ports, if there is news of that, comes with it.
+pub(super) fn patch(pod: &Pod, status: &PodStatus, ports: Option<&str>) -> Value {
     let old = members(pod.status.as_ref());
     let new = members(Some(status));
     let mut changed = Map::new();
@@ -28,7 +29,11 @@ pub(super) fn patch(pod: &Pod, status: &PodStatus) -> Value {
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         changed.insert(name.clone(), Value::Null);
     }
-    json!({"metadata": {"uid": pod.metadata.uid}, "status": changed})
+    let mut metadata = json!({"uid": pod.metadata.uid});
+    if let Some(ports) = ports {
+        metadata["annotations"] = json!({ASSIGNED_PORTS: ports});
+    }
+    json!({"metadata": metadata, "status": changed})
 }
 
 /// Has a condition lose what it no longer says: a condition is merged with the one of its type, member by member.
@@ -72,15 +77,17 @@ mod tests {
         for (name, new, expected) in rows {
             let pod: Pod = serde_json::from_value(json!({"metadata": {"uid": "u"}, "status": old})).unwrap();
             let status: PodStatus = serde_json::from_value(new).unwrap();
-            assert_eq!(patch(&pod, &status), json!({"metadata": {"uid": "u"}, "status": expected}), "{name}");
+            assert_eq!(patch(&pod, &status, None), json!({"metadata": {"uid": "u"}, "status": expected}), "{name}");
         }
         let pod = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NotYet", "message": "soon"}]}});
         let status: PodStatus =
             serde_json::from_value(json!({"conditions": [{"type": "Ready", "status": "True"}]})).unwrap();
-        let condition = &patch(&serde_json::from_value(pod).unwrap(), &status)["status"]["conditions"][0];
+        let condition = &patch(&serde_json::from_value(pod).unwrap(), &status, None)["status"]["conditions"][0];
         assert_eq!(*condition, json!({"type": "Ready", "status": "True", "reason": null, "message": null}));
         let status: PodStatus = serde_json::from_value(json!({"podIPs": [{"ip": "2.2.2.2"}]})).unwrap();
         let expected = json!({"metadata": {"uid": null}, "status": {"podIPs": [{"ip": "2.2.2.2"}]}});
-        assert_eq!(patch(&Pod::default(), &status), expected, "a first address replaces nothing");
+        assert_eq!(patch(&Pod::default(), &status, None), expected, "a first address replaces nothing");
+        let told = &patch(&Pod::default(), &status, Some("80=20001"))["metadata"]["annotations"];
+        assert_eq!(*told, json!({"setpoint.dev/assigned-ports": "80=20001"}));
     }
 }

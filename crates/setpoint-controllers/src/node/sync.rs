@@ -1,154 +1,137 @@
 //! The work on one Pod: look at it and at what runs of it, decide, write the status, act; until there is nothing left to do.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::runtime::watcher::Event;
 use kube::{Api, Client};
-use parking_lot::Mutex;
-use setpoint_core::observation::Reading;
+use setpoint_core::observation::{Completeness, Reading};
 use setpoint_core::pod::agent::{self, Act, Facts, InstanceFacts, RunState};
 use setpoint_core::pod::status::Hold;
 use setpoint_core::pod::{NodeFacts, NoticeKind};
 use setpoint_deployer::provider::{Instance, Scope};
 use setpoint_deployer::{Provider, Retry};
-use thiserror::Error;
 
+use super::Uid;
+use super::dispatch::{Dispatch, Hears, node_of};
+use super::memory::{self, Memories};
 use super::orders::{self, Obstacle};
-use super::pods::Pods;
 use super::refresh::{self, Given};
 use super::status_patch;
-use crate::events::{Recorder, Told, is_code, title};
-use crate::queue::{Outcome, Queue, Work};
+use crate::events::{Recorder, is_code};
+use crate::queue::Queue;
+use crate::runtime::caches::{PODS_BY_NODE, PODS_BY_UID};
+use crate::runtime::{Caches, Change, Clock, Controller, Error, Follows, Next, Round};
 
 /// A Pod's whole life has fewer steps. More would mean that steps undo one another.
 const STEPS: usize = 16;
-/// For how long whoever looks after a Pod has to live for their start to have held.
-const HELD: Duration = Duration::from_secs(600);
 /// When to look again after an order to stop, if nothing was heard by then.
 const OVERDUE: Duration = Duration::from_secs(2);
+/// How long something may take to be made before its Pod says that it is being made.
+const SOON: Duration = Duration::from_millis(200);
 
-pub(super) struct Sync {
+/// The Pods of one node.
+pub struct NodePods {
     client: Client,
     node: NodeFacts,
-    pub(super) provider: Arc<dyn Provider>,
+    provider: Arc<dyn Provider>,
     cluster: String,
-    pub(super) pods: Pods,
-    queue: Arc<Queue<String>>,
+    caches: Caches,
+    dispatch: Arc<Dispatch>,
+    clock: Clock,
     recorder: Recorder,
-    /// Whose instance it is, by the provider's id of it.
-    owners: Mutex<HashMap<Box<str>, String>>,
-    memories: Mutex<HashMap<String, Memory>>,
+    memories: Arc<Memories>,
+    hears: parking_lot::Mutex<Option<Arc<Hears>>>,
 }
 
-/// What is remembered of a Pod. All of it may be forgotten: then something is done twice that does no harm.
-#[derive(Debug, Clone, Default)]
-struct Memory {
-    ordered_grace: Option<Duration>,
-    /// When it was last started again, and how often in a row before that.
-    started: Option<(tokio::time::Instant, u32)>,
-    hold: Option<Hold>,
-    told: Told,
-    given: Option<Given>,
-    /// The version that our own last write made, which is no news.
-    written: Option<String>,
+impl std::fmt::Debug for NodePods {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodePods").field("node", &self.node.name).finish_non_exhaustive()
+    }
 }
 
-/// Why the work on a Pod did not get on.
-#[derive(Debug, Error)]
-enum SyncError {
-    #[error(transparent)]
-    Api(#[from] kube::Error),
-    #[error(transparent)]
-    Provider(#[from] setpoint_deployer::Error),
-    #[error("what runs of it could not be seen: {0}")]
-    Unseen(String),
-    #[error("{}", .0.message)]
-    Held(Hold),
-    #[error("it goes on and on: every step is followed by another")]
-    Restless,
-}
-
-impl SyncError {
-    fn retry(&self) -> Retry {
-        match self {
-            // What a provider refuses today, because of a file that cannot be read for example, it may do tomorrow; and
-            // nothing else would come back to it.
-            SyncError::Provider(error) if error.retry() != Retry::Never => error.retry(),
-            SyncError::Provider(_)
-            | SyncError::Api(_)
-            | SyncError::Unseen(_)
-            | SyncError::Held(_)
-            | SyncError::Restless => Retry::BackOff,
+impl Drop for NodePods {
+    fn drop(&mut self) {
+        if let Some(hears) = self.hears.get_mut() {
+            self.dispatch.detach(&self.node.name, hears);
         }
     }
 }
 
-impl Sync {
+impl NodePods {
     pub(super) fn new(
         client: Client,
         node: NodeFacts,
         provider: Arc<dyn Provider>,
         cluster: String,
-        queue: Arc<Queue<String>>,
-    ) -> Sync {
+        caches: Caches,
+        dispatch: Arc<Dispatch>,
+        clock: Clock,
+    ) -> NodePods {
         let recorder = Recorder::new(client.clone(), "kubelet", Some(&node.name));
-        let (owners, memories) = (Mutex::default(), Mutex::default());
-        Sync { client, node, provider, cluster, pods: Pods::default(), queue, recorder, owners, memories }
+        let (memories, hears) = (Arc::default(), Default::default());
+        NodePods { client, node, provider, cluster, caches, dispatch, clock, recorder, memories, hears }
     }
 
-    pub(super) fn node(&self) -> &NodeFacts {
-        &self.node
+    pub fn provider(&self) -> &Arc<dyn Provider> {
+        &self.provider
     }
 
-    /// Takes in what the watch of Pods says.
-    pub(super) fn heard(&self, event: Event<Pod>) {
-        if let Event::Apply(pod) = &event {
-            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            let written = self.memories.lock().get(uid).and_then(|memory| memory.written.clone());
-            if written.is_some() && written == pod.metadata.resource_version {
-                self.pods.apply(event);
-                return;
+    /// The Pod whose instance this is, if that is known.
+    pub fn owner_of_id(&self, id: &str) -> Option<Uid> {
+        self.memories.owner(id)
+    }
+
+    /// The Pods whose instances there are, by a look at all of them: also Pods that are gone.
+    pub async fn look_at_everything(&self) -> Result<Vec<Uid>, setpoint_deployer::Error> {
+        let observed = self.provider.observe(&Scope::Everything).await?;
+        Ok(observed.instances.iter().filter_map(|instance| self.noticed(instance)).collect())
+    }
+
+    /// The Pod whose instance this is, by a look at it.
+    pub async fn look_at_instance(&self, id: Box<str>) -> Option<Uid> {
+        match self.provider.observe(&Scope::Instance(id)).await {
+            Ok(observed) => observed.instances.iter().find_map(|instance| self.noticed(instance)),
+            Err(error) => {
+                tracing::warn!(%error, "an instance could not be looked at");
+                None
             }
         }
-        self.pods.apply(event).into_iter().for_each(|uid| self.queue.add(uid));
     }
 
-    /// Takes in that an instance is there.
-    pub(super) fn noticed(&self, instance: &Instance) {
-        if let Some(owner) = self.owner_of(instance) {
-            self.owners.lock().insert(instance.guest.id.clone(), owner.clone());
-            self.queue.add(owner);
-        }
-    }
-
-    /// Has the Pod worked on whose instance this is; false if that is not known.
-    pub(super) fn wake_owner(&self, id: &str) -> bool {
-        let owner = self.owners.lock().get(id).cloned();
-        owner.map(|owner| self.queue.add(owner)).is_some()
+    fn noticed(&self, instance: &Instance) -> Option<Uid> {
+        let owner = memory::uid(self.owner_of(instance)?);
+        self.memories.owns(&owner, &instance.guest.id);
+        Some(owner)
     }
 
     /// Whose instance it is, if it is one that we had made: we make them under the Pod's uid. What others make on the same
     /// node is theirs to look after.
-    fn owner_of(&self, instance: &Instance) -> Option<String> {
+    fn owner_of<'a>(&self, instance: &'a Instance) -> Option<&'a str> {
         let mark = instance.guest.mark.as_ref().filter(|mark| *mark.cluster == *self.cluster)?;
-        (mark.intent.as_ref() == Some(&mark.owner_uid)).then(|| mark.owner_uid.to_string())
+        (mark.intent.as_ref() == Some(&mark.owner_uid)).then_some(&*mark.owner_uid)
     }
 
-    async fn observe(&self, uid: &str) -> Result<Option<InstanceFacts>, SyncError> {
-        let observed = self.provider.observe(&Scope::Owner(uid.into())).await?;
-        let ours = observed.instances.into_iter().find(|instance| self.owner_of(instance).as_deref() == Some(uid));
+    /// The Pod of this uid on this node; `None` if there is none.
+    fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
+        let found = self.caches.pods.by(&PODS_BY_UID, uid);
+        found.into_iter().find(|pod| node_of(pod) == Some(&self.node.name))
+    }
+
+    async fn observe(&self, uid: &Uid) -> Result<Option<InstanceFacts>, Error> {
+        let observed = self.provider.observe(&Scope::Owner((**uid).into())).await?;
+        let ours = observed.instances.into_iter().find(|instance| self.owner_of(instance) == Some(uid));
         match (ours, observed.completeness) {
             (Some(instance), _) => {
-                self.owners.lock().insert(instance.guest.id.clone(), uid.to_owned());
+                self.memories.owns(uid, &instance.guest.id);
                 Ok(Some(self.facts_of(instance)))
             }
-            (None, setpoint_core::observation::Completeness::Complete) => Ok(None),
-            (None, setpoint_core::observation::Completeness::Partial(why)) => Err(SyncError::Unseen(why)),
+            (None, Completeness::Complete) => Ok(None),
+            (None, Completeness::Partial(why)) => Err(Error::Held(format!("what runs of it could not be seen: {why}"))),
         }
     }
 
@@ -162,16 +145,16 @@ impl Sync {
         InstanceFacts { id: instance.guest.id, run, state: instance.pod }
     }
 
-    async fn sync(&self, uid: &str) -> Result<Outcome, SyncError> {
-        let mut known = self.pods.get(uid);
-        if known.is_none() && !self.pods.is_complete() {
-            return Ok(Outcome::Done);
+    async fn sync(&self, uid: &Uid, round: &mut Round) -> Result<Next, Error> {
+        let mut known = self.pod(uid);
+        if known.is_none() && !self.caches.pods.is_complete() {
+            return Ok(Next::Idle);
         }
         for _ in 0..STEPS {
             let instance = self.observe(uid).await?;
-            let mut memory = self.memories.lock().get(uid).cloned().unwrap_or_default();
+            let mut memory = self.memories.of(uid);
             if let (Some(pod), Some(state)) = (&known, instance.as_ref().and_then(|found| found.state.as_ref())) {
-                self.recorder.tell(pod, &state.notices, &mut memory.told, Timestamp::now());
+                self.recorder.tell(pod, &state.notices, &mut memory.told, self.clock.now());
             }
             let decision = agent::decide(Facts {
                 pod: known.as_deref(),
@@ -179,71 +162,91 @@ impl Sync {
                 hold: memory.hold.as_ref(),
                 ordered_grace: memory.ordered_grace,
                 node: &self.node,
-                now: Timestamp::now(),
+                now: self.clock.now(),
             });
-            if let (Some(pod), Some(status)) = (&known, &decision.status) {
-                let Some(written) = self.write_status(pod, status).await? else { return Ok(Outcome::Done) };
-                memory.written = written.metadata.resource_version.clone();
+            // What is made at once is told of once it is there, with one write.
+            let is_made = decision.act == Act::Create;
+            if let (Some(pod), Some(status), false) = (&known, &decision.status, is_made) {
+                let Some(written) = self.write_status(pod, status, decision.ports.as_deref(), round).await? else {
+                    return Ok(Next::Idle);
+                };
+                memory.written.clone_from(&written.metadata.resource_version);
                 known = Some(Arc::new(written));
             }
             if let Act::Stop { grace, .. } = &decision.act {
                 memory.ordered_grace = Some(*grace);
             }
             let hold = memory.hold.clone();
-            self.memories.lock().insert(uid.to_owned(), memory);
+            self.memories.keep(uid, memory);
             match decision.act {
                 Act::Wait { until } => {
                     let refreshed = self.refresh(uid, known.as_deref(), instance.as_ref()).await?;
-                    return Ok(sooner(wait(until), refreshed));
+                    return Ok(sooner(self.wait(until), refreshed));
                 }
                 Act::Create => {
-                    let Some(pod) = &known else { return Ok(Outcome::Done) };
-                    self.create(uid, pod, hold).await?;
+                    let Some(pod) = known.clone() else { return Ok(Next::Idle) };
+                    match self.make(uid, &pod, decision.status.as_deref(), hold, round).await? {
+                        Made::Silently => {}
+                        Made::Told(written) => known = Some(Arc::new(written)),
+                        Made::Gone => return Ok(Next::Idle),
+                    }
                 }
                 Act::Start { id } => {
-                    if let Some(early) = self.start_is_early(uid) {
-                        return Ok(Outcome::Until(early));
+                    let mut early = None;
+                    self.memories.change(uid, |memory| early = memory.start_is_early());
+                    if let Some(early) = early {
+                        return Ok(Next::After(early));
                     }
                     self.provider.start(uid, &id).await?;
-                    return Ok(Outcome::Until(OVERDUE));
+                    return Ok(Next::After(OVERDUE));
                 }
                 Act::Stop { id, grace } => {
                     self.provider.stop(uid, &id, grace).await?;
-                    return Ok(Outcome::Until(grace + OVERDUE));
+                    return Ok(Next::After(grace + OVERDUE));
                 }
                 Act::DeleteInstance { id } => {
                     self.provider.delete(uid, &id).await?;
-                    self.owners.lock().remove(&id);
+                    self.memories.disown(&id);
                 }
-                Act::RemovePod => return self.remove(known.as_deref()).await,
+                Act::RemovePod => return self.remove(known.as_deref(), round).await,
                 Act::Forget => {
-                    self.memories.lock().remove(uid);
-                    return Ok(Outcome::Done);
+                    self.memories.forget(uid);
+                    return Ok(Next::Idle);
                 }
             }
         }
-        Err(SyncError::Restless)
+        Err(Error::Held("it goes on and on: every step is followed by another".to_owned()))
     }
 
-    /// How long to wait before whoever looks after a Pod is started again: each time longer, until one has held. Otherwise
-    /// counts this start.
-    fn start_is_early(&self, uid: &str) -> Option<Duration> {
-        let mut memories = self.memories.lock();
-        let memory = memories.entry(uid.to_owned()).or_default();
-        let now = tokio::time::Instant::now();
-        if let Some((last, starts)) = memory.started {
-            let pause = Duration::from_secs(1 << starts.min(8));
-            if now < last + pause {
-                return Some(last + pause - now);
+    /// Has a Pod made. If that takes a while, its status says meanwhile that it is being made.
+    async fn make(
+        &self,
+        uid: &Uid,
+        pod: &Pod,
+        status: Option<&PodStatus>,
+        hold: Option<Hold>,
+        round: &mut Round,
+    ) -> Result<Made, Error> {
+        let (mut created, mut made) = (pin!(self.create(uid, pod, hold)), Made::Silently);
+        let outcome = match tokio::time::timeout(SOON, &mut created).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                if let Some(status) = status {
+                    made = self.write_status(pod, status, None, round).await?.map_or(Made::Gone, Made::Told);
+                }
+                created.await
             }
+        };
+        let Some(refusal) = outcome? else { return Ok(made) };
+        if let Some(status) = &refusal.status {
+            let known = if let Made::Told(written) = &made { written } else { pod };
+            self.write_status(known, status, None, round).await?;
         }
-        let held = memory.started.is_some_and(|(last, _)| now.duration_since(last) > HELD);
-        memory.started = Some((now, memory.started.filter(|_| !held).map_or(0, |(_, starts)| starts + 1)));
-        None
+        Err(Error::Held(refusal.message))
     }
 
     /// Has a Pod made. What keeps it from being made is told once, in its status and an Event, and tried again.
-    async fn create(&self, uid: &str, pod: &Pod, told: Option<Hold>) -> Result<(), SyncError> {
+    async fn create(&self, uid: &Uid, pod: &Pod, told: Option<Hold>) -> Result<Option<Refusal>, Error> {
         let made = match orders::order(&self.client, pod, &self.node, &self.cluster, BTreeMap::new()).await {
             Ok(prepared) => {
                 self.tell_skipped(pod, &prepared.skipped);
@@ -260,10 +263,9 @@ impl Sync {
             Err(Obstacle::Missing(hold, reason)) => Err((hold, reason)),
         };
         let hold = made.as_ref().err().map(|(hold, _)| hold.clone());
-        if let Some(memory) = self.memories.lock().get_mut(uid) {
-            memory.hold.clone_from(&hold);
-        }
-        let Err((hold, reason)) = made else { return Ok(()) };
+        self.memories.change(uid, |memory| memory.hold.clone_from(&hold));
+        let Err((hold, reason)) = made else { return Ok(None) };
+        let mut status = None;
         if told.as_ref() != Some(&hold) {
             let prefix = if reason == "Failed" { "Error: " } else { "" };
             let (kind, message) = (NoticeKind::Warning, format!("{prefix}{}", hold.message));
@@ -271,28 +273,26 @@ impl Sync {
                 Some(container) => self.recorder.say_of_container(pod, container, kind, reason, &message),
                 None => self.recorder.say(pod, kind, reason, &message),
             }
-            let (node, now) = (&self.node, Timestamp::now());
+            let (node, now) = (&self.node, self.clock.now());
             let facts = Facts { pod: Some(pod), instance: None, hold: Some(&hold), ordered_grace: None, node, now };
-            if let Some(status) = agent::decide(facts).status {
-                self.write_status(pod, &status).await?;
-            }
+            status = agent::decide(facts).status;
         }
-        Err(SyncError::Held(hold))
+        Ok(Some(Refusal { message: hold.message, status }))
     }
 
     /// Gives a running Pod the files that its volumes should hold now. Returns when to look again, if ever. What is missing
     /// meanwhile takes nothing away from it.
     async fn refresh(
         &self,
-        uid: &str,
+        uid: &Uid,
         pod: Option<&Pod>,
         instance: Option<&InstanceFacts>,
-    ) -> Result<Option<Duration>, SyncError> {
+    ) -> Result<Option<Duration>, Error> {
         let running = instance.filter(|instance| instance.run == RunState::Running);
         let (Some(pod), Some(instance)) = (pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()), running) else {
             return Ok(None);
         };
-        let before = self.memories.lock().get(uid).and_then(|memory| memory.given.clone());
+        let before = self.memories.read(uid, |memory| memory.given.clone());
         match refresh::due(pod, before.as_ref()) {
             Some(due) if due.is_zero() => {}
             later => return Ok(later),
@@ -315,10 +315,8 @@ impl Sync {
         Ok(Some(refresh::LOOK))
     }
 
-    fn remember_given(&self, uid: &str, given: Given) {
-        if let Some(memory) = self.memories.lock().get_mut(uid) {
-            memory.given = Some(given);
-        }
+    fn remember_given(&self, uid: &Uid, given: Given) {
+        self.memories.change(uid, |memory| memory.given = Some(given));
     }
 
     fn tell_skipped(&self, pod: &Pod, skipped: &[String]) {
@@ -328,29 +326,44 @@ impl Sync {
         }
     }
 
-    /// Writes a status; `None` if the Pod is not there any more, of which the watch will tell.
+    /// Writes a status; `None` if the Pod is not there any more, of which the cache will tell.
     async fn write_status(
         &self,
         pod: &Pod,
-        status: &k8s_openapi::api::core::v1::PodStatus,
-    ) -> Result<Option<Pod>, SyncError> {
-        let patch = Patch::Strategic(status_patch::patch(pod, status));
+        status: &PodStatus,
+        ports: Option<&str>,
+        round: &mut Round,
+    ) -> Result<Option<Pod>, Error> {
+        let patch = Patch::Strategic(status_patch::patch(pod, status, ports));
         match self.api(pod).patch_status(name(pod), &PatchParams::default(), &patch).await {
-            Ok(written) => Ok(Some(written)),
+            Ok(written) => {
+                round.wrote(&self.caches.pods, &written);
+                Ok(Some(written))
+            }
             Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn remove(&self, pod: Option<&Pod>) -> Result<Outcome, SyncError> {
-        let Some(pod) = pod else { return Ok(Outcome::Done) };
+    async fn remove(&self, pod: Option<&Pod>, round: &mut Round) -> Result<Next, Error> {
+        let Some(pod) = pod else { return Ok(Next::Idle) };
         let only = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() }.grace_period(0);
         match self.api(pod).delete(name(pod), &parameters).await {
-            Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(Outcome::Done),
+            Ok(answer) => {
+                if answer.right().is_some() {
+                    round.removed(&self.caches.pods, pod);
+                }
+                Ok(Next::Idle)
+            }
+            Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(Next::Idle),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn wait(&self, until: Option<Timestamp>) -> Next {
+        let Some(until) = until else { return Next::Idle };
+        Next::After(self.clock.now().duration_until(until).try_into().unwrap_or_default())
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {
@@ -358,24 +371,66 @@ impl Sync {
     }
 }
 
-impl Work<String> for Sync {
-    async fn work(&self, uid: &String) -> Outcome {
-        match self.sync(uid).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let pod = self.pods.get(uid).map_or_else(|| uid.clone(), |pod| title(&pod));
-                tracing::warn!(pod, %error, "the work on a Pod did not get on");
-                Outcome::Failed(error.retry())
-            }
+impl Controller for NodePods {
+    type Key = Uid;
+    const NAME: &'static str = "node";
+
+    fn wire(self: &Arc<Self>, caches: &Caches, queue: &Arc<Queue<Uid>>) {
+        let (memories, own) = (self.memories.clone(), queue.clone());
+        let hears: Arc<Hears> = Arc::new(move |change: &Change<Pod>| {
+            let uid = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.metadata.uid.clone());
+            let (before, after) = (uid(&change.before), uid(&change.after));
+            // It is gone, or another one has its name.
+            let gone = before.filter(|before| after.as_ref() != Some(before));
+            let version = change.latest().metadata.resource_version.as_ref();
+            let news = after.filter(|uid| !memories.is_own_write(uid, version));
+            gone.iter().chain(&news).for_each(|uid| own.add(memory::uid(uid)));
+        });
+        *self.hears.lock() = Some(hears.clone());
+        self.dispatch.attach(&self.node.name, hears);
+        // What was there before it listened.
+        for pod in caches.pods.by(&PODS_BY_NODE, &self.node.name) {
+            pod.metadata.uid.iter().for_each(|uid| queue.add(memory::uid(uid)));
         }
     }
 
-    async fn panicked(&self, uid: &String, message: &str) {
-        if let Some(pod) = self.pods.get(uid) {
-            let message = format!("a fault in setpoint keeps it from working on this Pod: {message}");
-            self.recorder.say(&*pod, NoticeKind::Warning, "InternalError", &message);
-        }
+    async fn reconcile(&self, uid: &Uid, round: &mut Round) -> Result<Next, Error> {
+        self.sync(uid, round).await
     }
+
+    fn about(&self, uid: &Uid) -> Option<ObjectReference> {
+        let pod = self.pod(uid)?;
+        let metadata = &pod.metadata;
+        Some(ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        })
+    }
+
+    fn keys(&self) -> Vec<Uid> {
+        let pods = self.caches.pods.by(&PODS_BY_NODE, &self.node.name);
+        pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid).collect()
+    }
+}
+
+/// How a Pod was made.
+enum Made {
+    /// At once: its status says nothing of it yet.
+    Silently,
+    /// After a while, in which its status said so.
+    Told(Pod),
+    /// It is not there any more.
+    Gone,
+}
+
+/// Why a Pod was not made, and the status that says so where that is news.
+struct Refusal {
+    message: String,
+    status: Option<Box<PodStatus>>,
 }
 
 fn name(pod: &Pod) -> &str {
@@ -387,16 +442,11 @@ fn refused(error: &setpoint_deployer::Error) -> Hold {
     Hold { container: None, reason: "CreateContainerError".to_owned(), message: error.to_string() }
 }
 
-/// The outcome, or a look after this long if that is sooner.
-fn sooner(outcome: Outcome, after: Option<Duration>) -> Outcome {
-    match (outcome, after) {
-        (Outcome::Done, Some(after)) => Outcome::Until(after),
-        (Outcome::Until(before), Some(after)) => Outcome::Until(before.min(after)),
-        (outcome, _) => outcome,
+/// What comes next, or a look after this long if that is sooner.
+fn sooner(next: Next, after: Option<Duration>) -> Next {
+    match (next, after) {
+        (Next::Idle, Some(after)) => Next::After(after),
+        (Next::After(before), Some(after)) => Next::After(before.min(after)),
+        (next, _) => next,
     }
-}
-
-fn wait(until: Option<Timestamp>) -> Outcome {
-    let Some(until) = until else { return Outcome::Done };
-    Outcome::Until(Timestamp::now().duration_until(until).try_into().unwrap_or_default())
 }

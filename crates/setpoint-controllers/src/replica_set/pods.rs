@@ -91,7 +91,12 @@ impl ReplicaSets {
             Created::Pod(pod) => {
                 self.remembered(set, |memory| memory.numbers.settle(chosen.number));
                 round.wrote(&self.caches.pods, &*pod);
-                self.recorder.say(set, NoticeKind::Normal, "SuccessfulCreate", &format!("Created pod: {}", chosen.name));
+                self.recorder.say(
+                    set,
+                    NoticeKind::Normal,
+                    "SuccessfulCreate",
+                    &format!("Created pod: {}", chosen.name),
+                );
                 attempt.unseen.created.extend(pod.metadata.uid);
                 true
             }

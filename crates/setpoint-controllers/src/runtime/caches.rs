@@ -18,6 +18,8 @@ use super::cache::{Cache, Follows, Index};
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
 /// By the node it is on; those on none are under "".
 pub const PODS_BY_NODE: Index<Pod> = Index { name: "node", values: node };
+/// By its uid. A name can be another Pod's tomorrow.
+pub const PODS_BY_UID: Index<Pod> = Index { name: "uid", values: uid };
 /// By each of its labels, as `namespace/key=value`.
 pub const PODS_BY_LABEL: Index<Pod> = Index { name: "label", values: labels };
 /// Those that nobody controls, by namespace, and by each of their labels as `namespace/key=value`. See [`orphans_of`].
@@ -52,7 +54,7 @@ pub struct Caches {
 impl Default for Caches {
     fn default() -> Caches {
         Caches {
-            pods: Cache::new("Pod", &[PODS_BY_OWNER, PODS_BY_NODE, PODS_BY_LABEL, PODS_BY_ORPHANAGE]),
+            pods: Cache::new("Pod", &[PODS_BY_OWNER, PODS_BY_NODE, PODS_BY_UID, PODS_BY_LABEL, PODS_BY_ORPHANAGE]),
             replica_sets: Cache::new(
                 "ReplicaSet",
                 &[REPLICA_SETS_BY_OWNER, REPLICA_SETS_BY_ORPHANAGE, REPLICA_SETS_BY_SELECTOR],
@@ -116,6 +118,10 @@ pub fn orphans_of(owner: &ObjectMeta, selector: Option<&LabelSelector>) -> Strin
 
 fn node(pod: &Pod) -> Vec<String> {
     vec![pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()]
+}
+
+fn uid(pod: &Pod) -> Vec<String> {
+    pod.metadata.uid.clone().into_iter().collect()
 }
 
 fn labels(pod: &Pod) -> Vec<String> {

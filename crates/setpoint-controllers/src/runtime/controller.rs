@@ -52,12 +52,15 @@ pub enum Error {
     Api(#[from] kube::Error),
     #[error(transparent)]
     Provider(#[from] setpoint_deployer::Error),
+    /// Something is in the way that may not be tomorrow. People were told of it where they look.
+    #[error("{0}")]
+    Held(String),
 }
 
 impl Error {
     pub fn retry(&self) -> Retry {
         match self {
-            Error::Api(_) => Retry::BackOff,
+            Error::Api(_) | Error::Held(_) => Retry::BackOff,
             Error::Provider(error) => error.retry(),
         }
     }

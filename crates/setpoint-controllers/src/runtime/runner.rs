@@ -34,6 +34,10 @@ impl<C: Controller> Runner<C> {
         Arc::new(Runner { controller, queue, clock, unseen: Mutex::default() })
     }
 
+    pub fn controller(&self) -> &C {
+        &self.controller
+    }
+
     pub fn queue(&self) -> &Queue<C::Key> {
         &self.queue
     }

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::fields::NodeFacts;
+use super::ports;
 use super::state::PodState;
 use super::status::{self, Hold, PodPhase, Sight, Verdict};
 
@@ -59,6 +60,8 @@ pub enum RunState {
 pub struct Decision {
     /// The status that the Pod should have, where it has another.
     pub status: Option<Box<PodStatus>>,
+    /// What the Pod should say of its ports, where it says something else. It goes with the status.
+    pub ports: Option<String>,
     pub act: Act,
 }
 
@@ -83,7 +86,7 @@ pub enum Act {
 /// Decides what to do next.
 pub fn decide(facts: Facts<'_>) -> Decision {
     let Some(pod) = facts.pod else {
-        return Decision { status: None, act: without_pod(facts) };
+        return Decision { status: None, ports: None, act: without_pod(facts) };
     };
     let rejection = rejection(pod, facts);
     let status = status::status(
@@ -105,8 +108,10 @@ pub fn decide(facts: Facts<'_>) -> Decision {
     } else {
         of_living(pod, facts)
     };
-    let status = (pod.status.as_ref() != Some(&status)).then(|| Box::new(status));
-    Decision { status, act }
+    let state = facts.instance.and_then(|instance| instance.state.as_ref());
+    let ports = state.and_then(|state| ports::told(&state.ports)).filter(|told| ports::annotation(pod) != Some(told));
+    let is_news = ports.is_some() || pod.status.as_ref() != Some(&status);
+    Decision { status: is_news.then(|| Box::new(status)), ports, act }
 }
 
 /// What is left of a Pod that is gone. It is stopped before it is removed, so that it can finish what it is doing.

@@ -20,6 +20,8 @@ pub struct NodeFacts {
     pub cpu_millicores: i64,
     pub memory_bytes: i64,
     pub ephemeral_storage_bytes: i64,
+    /// How many Pods it takes.
+    pub pods: i64,
     /// What runs its containers: the scheme of their ids.
     pub runtime: String,
 }

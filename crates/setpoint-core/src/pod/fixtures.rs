@@ -36,6 +36,7 @@ pub(crate) fn node() -> NodeFacts {
         cpu_millicores: 4000,
         memory_bytes: 8 << 30,
         ephemeral_storage_bytes: 100 << 30,
+        pods: 110,
         runtime: "process".to_owned(),
     }
 }

@@ -3,7 +3,7 @@
 //! [`state`] is what is observed of its containers. It is the one thing that those who run containers and those who tell
 //! about it have in common. [`references`] says what a Pod needs from elsewhere; with what was found of it,
 //! [`environment`] and [`volumes`] make the [`content`] that its containers are given. [`supervisor`] says what to do next
-//! with its containers; [`agent`] decides what to do next with the Pod and what runs of it, and [`status`] says how it is.
+//! with its containers; [`ports`] where it is reached; [`agent`] decides what to do next with the Pod and what runs of it, and [`status`] says how it is.
 
 pub mod agent;
 pub mod content;
@@ -12,6 +12,7 @@ pub mod expansion;
 pub mod fields;
 #[cfg(test)]
 mod fixtures;
+pub mod ports;
 pub mod references;
 pub mod state;
 pub mod status;

@@ -65,17 +65,30 @@ pub async fn what_happens_is_told(trial: &Trial<'_>) -> Verdict {
     let Some(mut events) = provider.events() else { return not_applicable("it tells no news: it has to be asked") };
     let order = trial.subject.order("one", "make-one", Kind::Ordinary);
     let id = provider.create(&order).await?;
+    is_told(trial, &mut events, &id, "made").await?;
+    trial.wait_running(&id).await?;
+    while events.try_recv().is_ok() {}
+    provider.stop("end-one", &id, Duration::ZERO).await?;
+    is_told(trial, &mut events, &id, "stopped").await?;
+    trial.wait_ended(&id).await?;
+    while events.try_recv().is_ok() {}
+    provider.delete("remove-one", &id).await?;
+    is_told(trial, &mut events, &id, "removed").await
+}
+
+/// Waits until one is told to look at an instance.
+async fn is_told(trial: &Trial<'_>, events: &mut mpsc::Receiver<Change>, id: &str, what: &str) -> Verdict {
     let told = async {
         while let Some(change) = events.recv().await {
-            if matches!(&change, Change::Everything) || matches!(&change, Change::Instance(of) if *of == id) {
+            if matches!(&change, Change::Everything) || matches!(&change, Change::Instance(of) if **of == *id) {
                 return true;
             }
         }
         false
     };
     let told = tokio::time::timeout(trial.subject.patience(), told).await;
-    ensure!(told == Ok(true), "nobody was told of {id}");
-    trial.wait_running(&id).await
+    ensure!(told == Ok(true), "nobody was told that {id} was {what}");
+    Ok(())
 }
 
 async fn read(logs: &dyn Logs, id: &str, options: LogOptions) -> Verdict<Vec<u8>> {

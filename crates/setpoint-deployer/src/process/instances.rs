@@ -10,7 +10,7 @@ use setpoint_core::observation::{Config, Guest, Mark, Reading};
 use setpoint_core::pod::{ContainerState, Phase, PodState};
 
 use super::cgroup::Cgroup;
-use super::changes::Changes;
+use crate::changes::Changes;
 use super::folder;
 use super::index::Index;
 use super::process_table::Identity;

@@ -6,7 +6,6 @@
 
 mod attach;
 pub mod cgroup;
-mod changes;
 pub mod driver;
 mod exec;
 mod files;
@@ -35,3 +34,6 @@ mod verbs;
 
 pub use driver::ProcessDriver;
 pub use provider::{ProcessProvider, Settings};
+
+/// What environments call it.
+pub const NAME: &str = "process";

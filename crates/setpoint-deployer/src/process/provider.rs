@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::cgroup::Cgroup;
-use super::changes::{Changes, Listeners, Subscribers};
+use crate::changes::{Changes, Listeners, Subscribers};
 use super::folder;
 use super::inspection::inspect;
 use super::instances::{self, Content, Instances, Known, Pod};

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use setpoint_core::split::{Granularity, Split};
+use tokio::sync::mpsc;
 
 use super::blueprint::{Blueprint, STOP_MS};
 use super::fields;
+use super::news;
 use super::place::Place;
 use super::request::{AppVerb, Reply, Request, RevisionBrief, Verb};
 use crate::deployer::{AppName, Applied, Deployer, ObservedApp, ObservedRevision, RevisionOrder};
 use crate::error::{Error, Fault, Operation, Result};
-use crate::provider::{Abilities, Answer, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
 use crate::session::Logs;
 
 /// A control plane's way to a simulated place.
@@ -117,6 +119,10 @@ impl Provider for Simulated {
 
     fn logs(&self) -> Option<&dyn Logs> {
         Some(self)
+    }
+
+    fn events(&self) -> Option<mpsc::Receiver<Change>> {
+        Some(news::subscribe(&self.place.shared))
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Cloud {
     /// What is gone and still shows, and until when.
     ghosts: VecDeque<(Timestamp, u64, Instance)>,
     last: u64,
+    /// What something was done to, for those who tell of it.
+    touched: Vec<u64>,
 }
 
 /// What came of a request.
@@ -77,6 +79,7 @@ impl Cloud {
     }
 
     pub(super) fn get_mut(&mut self, serial: u64) -> Option<&mut Instance> {
+        self.touched.push(serial);
         self.instances.get_mut(&serial)
     }
 
@@ -112,8 +115,24 @@ impl Cloud {
     /// Forgets what no longer shows.
     pub(super) fn forget(&mut self, now: Timestamp) {
         while self.ghosts.front().is_some_and(|(until, ..)| *until <= now) {
-            self.ghosts.pop_front();
+            let gone = self.ghosts.pop_front();
+            self.touched.extend(gone.map(|(_, serial, _)| serial));
         }
+    }
+
+    /// When the next of those who are gone ceases to show.
+    pub(super) fn next_to_forget(&self) -> Option<Timestamp> {
+        self.ghosts.front().map(|(until, ..)| *until)
+    }
+
+    /// Has an instance told of.
+    pub(super) fn touch(&mut self, serial: u64) {
+        self.touched.push(serial);
+    }
+
+    /// What something was done to since this was last asked.
+    pub(super) fn take_touched(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.touched)
     }
 
     /// Makes an instance, once for an intent; half done, it does not run.
@@ -126,7 +145,7 @@ impl Cloud {
     ) -> Result<Done, Refusal> {
         let mark = self.ownership(&blueprint.mark);
         if let Some(made) = mark.intent.as_ref().and_then(|intent| self.made(&mark.cluster, intent)) {
-            let unfinished = self.instances.get_mut(&made).filter(|instance| instance.is_unfinished);
+            let unfinished = self.get_mut(made).filter(|instance| instance.is_unfinished);
             let finishes = extent == Extent::Full && unfinished.is_some_and(|instance| instance.start(program, now));
             return Ok(Done { serial: Some(made), effect: extent.effect(finishes) });
         }
@@ -256,6 +275,7 @@ impl Cloud {
 
     /// Writes a mark on an instance, or takes it off.
     pub(super) fn set_mark(&mut self, serial: u64, mark: Option<Ownership>) {
+        self.touched.push(serial);
         let Some(instance) = self.instances.get_mut(&serial) else { return };
         if let Some(old) = instance.mark.take() {
             self.by_owner.remove(&(old.owner, serial));
@@ -302,7 +322,10 @@ impl Cloud {
                 }
                 None => Err((Fault::Refused, format!("{id} carries no mark and is nobody's to change"))),
                 Some(_) if now < instance.busy_until => Err((Fault::Busy, format!("{id} is locked"))),
-                Some(_) => Ok(Some((serial, instance))),
+                Some(_) => {
+                    self.touched.push(serial);
+                    Ok(Some((serial, instance)))
+                }
             },
         }
     }

@@ -84,6 +84,16 @@ impl Instance {
         }
     }
 
+    /// When it is next observed to be another than at `now`, if nobody does anything to it.
+    pub(super) fn turns_at(&self, program: &Program, now: Timestamp) -> Option<Timestamp> {
+        let of_pod = match &self.body {
+            Body::Pod(plan) => plan.turns_at(&self.power, Duration::from_millis(program.ready_ms), now),
+            Body::Machine(_) => None,
+        };
+        let of_power = [Some(self.power.runs_from()), self.power.stopped_at(), Some(self.shows_from), of_pod];
+        of_power.into_iter().flatten().filter(|at| now < *at).min()
+    }
+
     /// Starts it, unless it runs or is about to. What was pending takes effect. Whether anything was done.
     pub(super) fn start(&mut self, program: &Program, now: Timestamp) -> bool {
         let is_on = matches!(self.power, Power::On { .. });

@@ -14,13 +14,14 @@
 //! | `fate`, `drift` | what goes wrong with a request, and what happens behind our back |
 //! | `request` | what is asked, and the log of all that reached the place: the outside witness |
 //! | `blueprint`, `fields` | an order as it is read and kept |
+//! | `news` | who tells of what happens, when it does |
 //! | `client`, `logs` | the provider and the deployer that a control plane sees |
 //! | `driver`, `subject` | how it is registered, and how the conformance suite meets it |
 //!
 //! What it does not do: it runs nothing, so there is no exec, no network and no use of anything; probes are not asked (a
 //! container is ready after `readyMs`); logs are a few lines that follow from the state; init containers do not wait for
-//! each other; volumes are a field and hold nothing; ids cannot be chosen and foreign instances cannot be adopted; it
-//! tells of no changes by itself; and it lives in memory, so that it is empty when the process starts again.
+//! each other; volumes are a field and hold nothing; ids cannot be chosen and foreign instances cannot be adopted; and it
+//! lives in memory, so that it is empty when the process starts again.
 
 mod blueprint;
 mod client;
@@ -31,6 +32,7 @@ mod fate;
 mod fields;
 mod instance;
 mod logs;
+mod news;
 mod place;
 mod platform;
 mod pod;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use setpoint_core::observation::{Completeness, Mark};
@@ -19,6 +19,7 @@ use super::drift;
 use super::fate::{self, Arranged, Fate};
 use super::fields;
 use super::instance::{Instance, Power};
+use super::news::News;
 use super::platform::Platform;
 use super::program::{DriftKind, Outage, Program};
 use super::request::{Effect, Entry, Reply, Request, RequestLog, Verb};
@@ -28,7 +29,11 @@ use crate::provider::{self, Observed, Scope};
 /// A simulated place. Clones are the same place; clients are opened over it.
 #[derive(Clone)]
 pub struct Place {
-    shared: Arc<Mutex<State>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
     epoch: Timestamp,
     born: Instant,
 }
@@ -45,6 +50,7 @@ pub(super) struct State {
     next_drift: Option<Timestamp>,
     /// The second that requests are counted in, and how many were taken in it.
     counted: (i64, u32),
+    pub(super) news: News,
 }
 
 /// What comes back over the network, and whether only after the sender's patience is over.
@@ -66,24 +72,29 @@ impl Place {
             late: Vec::new(),
             next_drift: drift_after(&program, epoch),
             counted: (0, 0),
+            news: News::default(),
             program,
         };
-        Place { shared: Arc::new(Mutex::new(state)), epoch, born: Instant::now() }
+        Place { shared: Arc::new(Shared { state: Mutex::new(state), epoch, born: Instant::now() }) }
     }
 
     pub fn now(&self) -> Timestamp {
-        self.epoch + self.born.elapsed()
+        self.shared.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock()
     }
 
     /// How it behaves now.
     pub fn program(&self) -> Program {
-        self.shared.lock().program.clone()
+        self.lock().program.clone()
     }
 
     /// Changes how it behaves, from the next request on. What was promised once, it keeps: `settleSeconds` stays.
     pub fn reprogram(&self, program: Program) -> Result<()> {
         program.check(super::NAME)?;
-        let mut state = self.shared.lock();
+        let state = &mut *self.lock();
         if program.settle_seconds != state.program.settle_seconds {
             return Err(Error::field(super::NAME, "spec.config.settleSeconds", "cannot be changed any more"));
         }
@@ -91,35 +102,36 @@ impl Place {
             state.next_drift = drift_after(&program, self.now());
         }
         state.program = program;
+        state.news.tell_everything(&mut state.cloud, &state.program, self.now());
         Ok(())
     }
 
     /// What becomes of the next request that changes something; and, unless `spares_looks`, of the next look too.
     pub fn arrange(&self, fate: Fate, spares_looks: bool) {
-        self.shared.lock().arranged.push_back(Arranged { fate, spares_looks });
+        self.lock().arranged.push_back(Arranged { fate, spares_looks });
     }
 
     /// Whatever was arranged does not happen any more.
     pub fn disarrange(&self) {
-        self.shared.lock().arranged.clear();
+        self.lock().arranged.clear();
     }
 
     /// Reads the log of requests.
     pub fn log<T>(&self, read: impl FnOnce(&RequestLog) -> T) -> T {
-        self.shared.lock().log_read(self.now(), read)
+        self.lock().log_read(self.now(), read)
     }
 
     /// Everything that is really there, whatever can be observed.
     pub fn truth(&self) -> Vec<provider::Instance> {
         let now = self.now();
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         state.catch_up(now);
         let State { cloud, program, .. } = &*state;
         cloud.all().map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, true, now)).collect()
     }
 
     pub fn len(&self) -> usize {
-        self.shared.lock().cloud.len()
+        self.lock().cloud.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -129,7 +141,7 @@ impl Place {
     /// Puts a running Machine there, not by a request of ours.
     pub fn plant(&self, name: &str, mark: Option<Mark>, given: &Fields) -> Box<str> {
         let now = self.now();
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         let mark = mark.map(|mark| state.cloud.ownership(&mark));
         let serial = state.cloud.put(Instance {
             name: name.into(),
@@ -141,25 +153,30 @@ impl Place {
             busy_until: now,
             shows_from: now,
         });
+        state.tell(now);
         state.cloud.id(serial)
     }
 
     /// Makes something happen to an instance behind our back. Whether it was there.
     pub fn drift(&self, id: &str, kind: DriftKind) -> bool {
         let now = self.now();
-        let state = &mut *self.shared.lock();
+        let state = &mut *self.lock();
         let serial = state.cloud.serial(id);
-        serial.and_then(|it| drift::happen(&mut state.cloud, kind, it, &state.program, &mut state.dice, now)).is_some()
+        let happened =
+            serial.and_then(|it| drift::happen(&mut state.cloud, kind, it, &state.program, &mut state.dice, now));
+        state.tell(now);
+        happened.is_some()
     }
 
     /// Somebody writes a mark on an instance by hand. Whether it was there.
     pub fn mark(&self, id: &str, mark: &Mark) -> bool {
-        let state = &mut *self.shared.lock();
+        let state = &mut *self.lock();
         let Some(serial) = state.cloud.serial(id).filter(|serial| state.cloud.get(*serial).is_some()) else {
             return false;
         };
         let mark = state.cloud.ownership(mark);
         state.cloud.set_mark(serial, Some(mark));
+        state.tell(self.now());
         true
     }
 
@@ -167,9 +184,9 @@ impl Place {
     /// of it.
     pub(super) async fn send(&self, request: Request) -> Result<Reply> {
         let (operation, target) = (request.operation(), request.target());
-        let (there, back, timeout) = self.shared.lock().journey();
+        let (there, back, timeout) = self.lock().journey();
         pause(there).await;
-        let response = self.shared.lock().receive(request, self.now());
+        let response = self.arrive(request);
         match response {
             Response::Answer(answer) => {
                 pause(back).await;
@@ -182,11 +199,36 @@ impl Place {
         }
     }
 
+    fn arrive(&self, request: Request) -> Response {
+        let now = self.now();
+        let mut state = self.lock();
+        let response = state.receive(request, now);
+        state.tell(now);
+        response
+    }
+
     pub(super) fn read<T>(&self, read: impl FnOnce(&State, Timestamp) -> T) -> T {
         let now = self.now();
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         state.catch_up(now);
         read(&state, now)
+    }
+}
+
+impl Shared {
+    pub(super) fn now(&self) -> Timestamp {
+        self.epoch + self.born.elapsed()
+    }
+
+    /// When a time of the place is by tokio's clock.
+    pub(super) fn instant(&self, at: Timestamp) -> Instant {
+        self.born + Duration::try_from(at.duration_since(self.epoch)).unwrap_or_default()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.state.get_mut().news.sooner.notify_one();
     }
 }
 
@@ -226,6 +268,29 @@ impl State {
             self.next_drift = drift_after(&self.program, at);
         }
         self.cloud.forget(now);
+    }
+
+    /// What was due before now happens, and is told.
+    pub(super) fn come_about(&mut self, now: Timestamp) {
+        self.catch_up(now);
+        for serial in self.news.due(now) {
+            self.cloud.touch(serial);
+        }
+        self.tell(now);
+    }
+
+    /// When something happens next by itself.
+    pub(super) fn next_turn(&self) -> Option<Timestamp> {
+        let late = self.late.iter().map(|(at, _)| *at).min();
+        [self.news.next(), late, self.next_drift, self.cloud.next_to_forget()].into_iter().flatten().min()
+    }
+
+    pub(super) fn foresee_all(&mut self, now: Timestamp) {
+        self.news.foresee_all(&self.cloud, &self.program, now);
+    }
+
+    fn tell(&mut self, now: Timestamp) {
+        self.news.tell(&mut self.cloud, &self.program, now);
     }
 
     fn drift(&mut self, at: Timestamp) {

@@ -24,8 +24,7 @@ impl PodPlan {
     pub(super) fn state(&self, serial: u64, power: &Power, ready_after: Duration, now: Timestamp) -> PodState {
         let mut told: Vec<Told> = Vec::new();
         let containers = self.containers.iter().map(|plan| {
-            let mut life = Life { plan, restarts: self.restarts, ready_after, told: &mut told };
-            life.state(power, now)
+            self.life_of(plan, ready_after, &mut told).state(power, now)
         });
         let containers = containers.collect();
         let stopping_since = power.asked_to_stop_at();
@@ -49,10 +48,26 @@ impl PodPlan {
 
     /// Whether nothing of it runs at `now`, nor will.
     pub(super) fn has_ended(&self, power: &Power, now: Timestamp) -> bool {
+        let mut told = Vec::new();
         self.containers.iter().filter(|plan| plan.role == Role::Main).all(|plan| {
-            let mut life = Life { plan, restarts: self.restarts, ready_after: Duration::ZERO, told: &mut Vec::new() };
+            let mut life = self.life_of(plan, Duration::ZERO, &mut told);
             matches!(life.state(power, now).phase, Phase::Ended(_))
         })
+    }
+
+    /// When it is next another than at `now`, if nobody does anything to it.
+    pub(super) fn turns_at(&self, power: &Power, ready_after: Duration, now: Timestamp) -> Option<Timestamp> {
+        let mut told = Vec::new();
+        let turns = self.containers.iter().filter_map(|plan| {
+            let mut life = self.life_of(plan, ready_after, &mut told);
+            life.state(power, now);
+            life.turns
+        });
+        turns.min()
+    }
+
+    fn life_of<'a>(&self, plan: &'a ContainerPlan, ready_after: Duration, told: &'a mut Vec<Told>) -> Life<'a> {
+        Life { plan, restarts: self.restarts, ready_after, told, turns: None }
     }
 
     fn ports(&self) -> Vec<PortState> {
@@ -76,6 +91,8 @@ struct Life<'a> {
     restarts: Restarts,
     ready_after: Duration,
     told: &'a mut Vec<Told>,
+    /// When it is next another than it is found, once that was asked.
+    turns: Option<Timestamp>,
 }
 
 impl Life<'_> {
@@ -84,10 +101,13 @@ impl Life<'_> {
         let end = power.stopped_at().unwrap_or(Timestamp::MAX);
         let seen = now.min(end);
         let mut begins = power.runs_from();
+        self.turns(power.stopped_at(), now);
+        self.turns(Some(begins).filter(|begins| *begins < end), now);
         while begins <= seen && begins < end {
             self.tell(begins, NoticeKind::Normal, "Started", "Started the container");
             let Some((code, ends)) = self.exit(begins).filter(|(_, ends)| *ends <= seen) else {
                 self.run(&mut state, begins, power, now);
+                self.turns(self.exit(begins).map(|(_, ends)| ends).filter(|ends| *ends < end), now);
                 break;
             };
             let exit = exit(code, None, begins, ends);
@@ -102,6 +122,7 @@ impl Life<'_> {
             state.phase = Phase::Waiting { reason: "CrashLoopBackOff".to_owned(), message };
             state.last_exit = Some(exit);
             begins = ends + back_off;
+            self.turns(Some(begins).filter(|begins| *begins < end), now);
             state.restarts += u32::from(begins <= seen);
         }
         if end <= now && !matches!(state.phase, Phase::Ended(_)) {
@@ -113,11 +134,13 @@ impl Life<'_> {
         state
     }
 
-    fn run(&self, state: &mut ContainerState, started_at: Timestamp, power: &Power, now: Timestamp) {
+    fn run(&mut self, state: &mut ContainerState, started_at: Timestamp, power: &Power, now: Timestamp) {
         state.phase = Phase::Running { started_at };
         state.is_started = true;
-        let is_stopping = power.asked_to_stop_at().is_some();
-        state.is_ready = self.plan.gets_ready && !is_stopping && started_at + self.ready_after <= now;
+        let gets_ready = self.plan.gets_ready && power.asked_to_stop_at().is_none();
+        let ready_at = Some(started_at + self.ready_after).filter(|_| gets_ready);
+        state.is_ready = ready_at.is_some_and(|at| at <= now);
+        self.turns(ready_at, now);
         state.run_id = Some(format!("simulated://{}/{}", self.plan.name, state.restarts));
     }
 
@@ -131,6 +154,11 @@ impl Life<'_> {
             (Role::Init | Role::Main, Restarts::OnFailure) | (Role::Init, Restarts::Always) => code != 0,
             (Role::Init | Role::Main, Restarts::Never) => false,
         }
+    }
+
+    /// Takes note of a time at which it may be another.
+    fn turns(&mut self, at: Option<Timestamp>, now: Timestamp) {
+        self.turns = self.turns.into_iter().chain(at.filter(|at| now < *at)).min();
     }
 
     fn tell(&mut self, at: Timestamp, kind: NoticeKind, reason: &'static str, message: &str) {
@@ -206,6 +234,33 @@ mod tests {
         for (row, plan, power, second, expected) in rows {
             let state = plan.state(1, power, Duration::from_secs(2), at(second));
             assert_eq!(summary(&state), expected, "{row}");
+        }
+    }
+
+    /// Whoever looks only when told so misses nothing.
+    #[test]
+    fn every_turn_is_foreseen() {
+        let on = Power::On { asked: at(0), runs_from: at(5) };
+        let off = Power::Off { asked: at(0), runs_from: at(5), since: at(20), until: at(24) };
+        let rows = [
+            ("one that serves", plan(None, Restarts::Always), &on),
+            ("one that crashes", plan(Some((3, 1)), Restarts::Always), &on),
+            ("one that ends", plan(Some((3, 0)), Restarts::OnFailure), &on),
+            ("one that is stopped", plan(None, Restarts::Always), &off),
+            ("one that crashes and is stopped", plan(Some((3, 1)), Restarts::Always), &off),
+        ];
+        for (row, plan, power) in rows {
+            let ready_after = Duration::from_secs(2);
+            let mut seen = summary(&plan.state(1, power, ready_after, at(0)));
+            let mut due = plan.turns_at(power, ready_after, at(0));
+            for second in 1..400 {
+                let now = at(second);
+                if due.is_some_and(|due| due <= now) {
+                    seen = summary(&plan.state(1, power, ready_after, now));
+                    due = plan.turns_at(power, ready_after, now);
+                }
+                assert_eq!(seen, summary(&plan.state(1, power, ready_after, now)), "{row}, second {second}");
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Driver for WithoutRevisions {
 }
 
 /// The guarantees that say nothing about a simulated place.
-const DO_NOT_APPLY: [&str; 2] = ["a_command_tells_what_it_said_and_how_it_ended", "what_happens_is_told"];
+const DO_NOT_APPLY: [&str; 1] = ["a_command_tells_what_it_said_and_how_it_ended"];
 
 async fn passes(driver: &dyn Driver, temper: &str) {
     let report = conformance::run(driver, GUARANTEES, |_| {}).await;
@@ -240,4 +240,32 @@ async fn an_environment_has_one_place() {
     assert_eq!(observed.instances[0].guest.hourly_price, Some("0.50".parse().unwrap()));
     let refused = driver.open(&settings(r#"{"settleSeconds": 3}"#), &context).await.map(drop);
     assert!(refused.is_err_and(|error| error.to_string().contains("settleSeconds")));
+}
+
+/// Whoever looks only at what they are told to look at has seen everything, at the instant at which it happened.
+#[tokio::test(start_paused = true)]
+async fn every_turn_of_an_instance_is_told_when_it_comes() {
+    let program = Program { start_ms: 300, ready_ms: 400, stop_ms: 500, ..Program::default() };
+    let place = Place::new(program.clone(), Timestamp::now());
+    let (provider, born) = (Simulated::new(&place, CLUSTER), tokio::time::Instant::now());
+    let mut events = provider.events().expect("it tells");
+    let id = provider.create(&machine(1)).await.unwrap();
+    let mut told = async |until_ms: u64| {
+        let mut times = Vec::new();
+        let deadline = born + Duration::from_millis(until_ms);
+        while let Ok(Some(_)) = tokio::time::timeout_at(deadline, events.recv()).await {
+            times.push(u64::try_from(born.elapsed().as_millis()).unwrap());
+        }
+        times
+    };
+    assert_eq!(told(1000).await, [0, 300], "it is made, and it runs");
+    provider.stop("stop", &id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(told(2000).await, [1000, 1500], "it is asked to stop, and has stopped");
+    assert!(place.drift(&id, DriftKind::Vanished));
+    assert_eq!(told(3000).await, [2000], "somebody took it away");
+    place.reprogram(Program { down: Some(Outage::Silent), ..program.clone() }).unwrap();
+    place.plant("foreign", None, &Fields::default());
+    assert_eq!(told(4000).await, [0; 0], "nothing comes from a place that is down");
+    place.reprogram(program).unwrap();
+    assert_eq!(told(5000).await, [4000], "and everything may be another once it is back");
 }

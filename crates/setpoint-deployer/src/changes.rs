@@ -14,21 +14,26 @@ const CHANNEL: usize = 16;
 
 /// What changed since one was last told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) ids: BTreeSet<Box<str>>,
-    pub(super) everything: bool,
+pub(crate) struct Changes {
+    pub(crate) ids: BTreeSet<Box<str>>,
+    pub(crate) everything: bool,
 }
 
 impl Changes {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ids.is_empty() && !self.everything
+    }
+
+    /// That anything may have changed.
+    pub(crate) fn everything() -> Changes {
+        Changes { ids: BTreeSet::new(), everything: true }
     }
 
     fn add(&mut self, more: &Changes) {
         self.ids.extend(more.ids.iter().cloned());
         self.everything |= more.everything;
         if self.everything || self.ids.len() > MAX_PENDING {
-            *self = Changes { ids: BTreeSet::new(), everything: true };
+            *self = Changes::everything();
         }
     }
 
@@ -39,7 +44,7 @@ impl Changes {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Subscribers(Mutex<Vec<Arc<Subscriber>>>);
+pub(crate) struct Subscribers(Mutex<Vec<Arc<Subscriber>>>);
 
 #[derive(Debug, Default)]
 struct Subscriber {
@@ -48,14 +53,14 @@ struct Subscriber {
 }
 
 impl Subscribers {
-    pub(super) fn tell(&self, changes: &Changes) {
+    pub(crate) fn tell(&self, changes: &Changes) {
         for subscriber in self.0.lock().iter() {
             subscriber.pending.lock().add(changes);
             subscriber.wake.notify_one();
         }
     }
 
-    pub(super) fn subscribe(self: &Arc<Self>) -> mpsc::Receiver<Change> {
+    pub(crate) fn subscribe(self: &Arc<Self>) -> mpsc::Receiver<Change> {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         let subscriber = Arc::new(Subscriber::default());
         self.0.lock().push(subscriber.clone());
@@ -68,14 +73,19 @@ impl Subscribers {
         });
         receiver
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
 }
 
 impl Subscriber {
     async fn deliver(&self, sender: mpsc::Sender<Change>) {
         loop {
             tokio::select! {
-                () = self.wake.notified() => {}
+                biased;
                 () = sender.closed() => return,
+                () = self.wake.notified() => {}
             }
             let changes = std::mem::take(&mut *self.pending.lock());
             for change in changes.list() {
@@ -89,23 +99,23 @@ impl Subscriber {
 
 /// Those who wait for a change of one instance each.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<HashMap<Box<str>, watch::Sender<()>>>);
+pub(crate) struct Listeners(Mutex<HashMap<Box<str>, watch::Sender<()>>>);
 
 impl Listeners {
-    pub(super) fn listen(&self, id: &str) -> watch::Receiver<()> {
+    pub(crate) fn listen(&self, id: &str) -> watch::Receiver<()> {
         let mut listeners = self.0.lock();
         listeners.entry(id.into()).or_insert_with(|| watch::channel(()).0).subscribe()
     }
 
     /// Forgets an instance if the one who leaves is the last who listens to it. That one still has its receiver.
-    pub(super) fn leave(&self, id: &str) {
+    pub(crate) fn leave(&self, id: &str) {
         let mut listeners = self.0.lock();
         if listeners.get(id).is_some_and(|sender| sender.receiver_count() <= 1) {
             listeners.remove(id);
         }
     }
 
-    pub(super) fn tell(&self, changes: &Changes) {
+    pub(crate) fn tell(&self, changes: &Changes) {
         let listeners = self.0.lock();
         match changes.everything {
             true => listeners.values().for_each(|sender| sender.send_replace(())),
@@ -151,7 +161,7 @@ mod tests {
         let listeners = Listeners::default();
         let mut first = listeners.listen("1");
         let mut second = listeners.listen("2");
-        let everything = Changes { ids: BTreeSet::new(), everything: true };
+        let everything = Changes::everything();
         for (told, expected) in
             [(changes([1]), (true, false)), (changes([3]), (false, false)), (everything, (true, true))]
         {

@@ -1,0 +1,236 @@
+//! Environments: each that runs Pods gets a Node of its name, and an agent that runs what is put on it.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`status`] | what an Environment says of itself |
+//! | [`site`] | what its Node is |
+//! | `opening` | its deployer, opened as its spec says |
+//! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
+//!
+//! A finalizer keeps an Environment until nothing of ours runs there any more: nobody else knows the way to its provider.
+
+mod leaving;
+mod opening;
+pub mod site;
+pub mod status;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use parking_lot::Mutex;
+use serde_json::json;
+use setpoint_api::environment::Environment;
+use setpoint_deployer::{Provider, Registry};
+
+use self::status::Standing;
+use crate::events::is_code;
+use crate::node::{Dispatch, NodeAgent, Providers};
+use crate::queue::Queue;
+use crate::runtime::{Cache, Caches, Change, Clock, Controller, Error, Name, Next, Round};
+
+/// What keeps an Environment until its Pods are gone.
+pub const FINALIZER: &str = "setpoint.dev/environment";
+
+/// Has an agent run until what it gives back is dropped.
+pub type Host = Arc<dyn Fn(NodeAgent) -> Box<dyn Any + Send + Sync> + Send + Sync>;
+
+/// What Environments are opened with.
+#[derive(Clone)]
+pub struct Setup {
+    /// With the rights of nodes.
+    pub nodes: Client,
+    pub dispatch: Arc<Dispatch>,
+    pub registry: Registry,
+    /// Where each Environment has a folder of its own.
+    pub folder: PathBuf,
+    /// Which control plane this is.
+    pub cluster: String,
+    pub providers: Providers,
+    pub host: Host,
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
+
+pub struct Environments {
+    client: Client,
+    caches: Caches,
+    clock: Clock,
+    setup: Setup,
+    running: Mutex<BTreeMap<Name, Running>>,
+    queue: Mutex<Option<Arc<Queue<Name>>>>,
+}
+
+/// An Environment that was opened.
+struct Running {
+    uid: Option<String>,
+    generation: Option<i64>,
+    provider: Arc<dyn Provider>,
+    reach: Arc<Mutex<Option<Result<(), String>>>>,
+    /// Its agent, as long as this is there.
+    _agent: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Environments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environments").finish_non_exhaustive()
+    }
+}
+
+/// An agent in a task of its own.
+pub fn in_a_task() -> Host {
+    struct Task(tokio::task::JoinHandle<()>);
+    impl Drop for Task {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    Arc::new(|agent| Box::new(Task(tokio::spawn(agent.run()))))
+}
+
+impl Environments {
+    pub fn new(client: Client, caches: Caches, clock: Clock, setup: Setup) -> Environments {
+        Environments { client, caches, clock, setup, running: Mutex::default(), queue: Mutex::default() }
+    }
+
+    /// Opens it and has its agent run, as far as that can be done.
+    async fn stand(&self, key: &Name, environment: &Environment) -> Result<Standing, Error> {
+        if let Some(refusal) = self.refusal(key, environment) {
+            return Ok(refusal);
+        }
+        let is_current = |running: &Running| {
+            running.uid == environment.metadata.uid && running.generation == environment.metadata.generation
+        };
+        if !self.running.lock().get(key).is_some_and(is_current)
+            && let Err(problem) = self.open(key, environment).await?
+        {
+            // What runs by an earlier configuration goes on.
+            return Ok(problem);
+        }
+        let running = self.running.lock();
+        let reach = running.get(key).and_then(|running| running.reach.lock().clone());
+        Ok(Standing::of_reach(reach))
+    }
+
+    /// Why an Environment cannot have its Node.
+    fn refusal(&self, key: &Name, environment: &Environment) -> Option<Standing> {
+        let node = self.caches.nodes.get(&Name::new("", &key.name));
+        let is_foreign = node.is_some_and(|node| !site::is_node_of(&node, environment));
+        (is_foreign || &*key.name == site::LOCAL).then(|| Standing::name_taken(&key.name))
+    }
+
+    async fn write_status(
+        &self,
+        environment: &Environment,
+        standing: &Standing,
+        round: &mut Round,
+    ) -> Result<(), Error> {
+        let Some(patch) = status::patch(environment, standing, round.now) else { return Ok(()) };
+        let api: Api<Environment> = Api::all(self.client.clone());
+        let name = environment.metadata.name.as_deref().unwrap_or_default();
+        match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(written) => round.wrote(&self.caches.environments, &written),
+            Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Writes the finalizers that it should have; the next round begins when that is seen.
+    async fn write_finalizers(
+        &self,
+        environment: &Environment,
+        kept: Vec<String>,
+        round: &mut Round,
+    ) -> Result<(), Error> {
+        let meta = &environment.metadata;
+        let only = json!({"resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": kept});
+        let api: Api<Environment> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"metadata": only}));
+        match api.patch(meta.name.as_deref().unwrap_or_default(), &PatchParams::default(), &patch).await {
+            Ok(written) if written.metadata.deletion_timestamp.is_none() => {
+                round.wrote(&self.caches.environments, &written);
+            }
+            Ok(_) => {}
+            Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Ends the work for an Environment. What runs there goes on.
+    fn close(&self, key: &Name) {
+        self.running.lock().remove(key);
+        if &*key.name != site::LOCAL {
+            self.setup.providers.remove(&key.name);
+        }
+    }
+}
+
+impl Controller for Environments {
+    type Key = Name;
+    const NAME: &'static str = "environment";
+
+    fn wire(self: &Arc<Self>, caches: &Caches, queue: &Arc<Queue<Name>>) {
+        *self.queue.lock() = Some(queue.clone());
+        let own = queue.clone();
+        caches.environments.listen(move |change| own.add(Name::of(&**change.latest())));
+        let (own, environments) = (queue.clone(), caches.environments.clone());
+        caches.nodes.listen(move |change| {
+            let name = Name::of(&**change.latest());
+            let came_or_went = change.before.is_none() || change.after.is_none();
+            if came_or_went && environments.get(&name).is_some() {
+                own.add(name);
+            }
+        });
+        let (own, environments) = (queue.clone(), caches.environments.clone());
+        caches.pods.listen(move |change| wake_leaving(change, &environments, &own));
+    }
+
+    async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
+        let Some(environment) = self.caches.environments.get(key) else {
+            self.close(key);
+            return Ok(Next::Idle);
+        };
+        let finalizers = environment.metadata.finalizers.clone().unwrap_or_default();
+        let is_kept = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+        if environment.metadata.deletion_timestamp.is_some() {
+            return if is_kept { self.leave(key, &environment, round).await } else { Ok(Next::Idle) };
+        }
+        let is_refused = self.refusal(key, &environment).is_some();
+        if !is_kept && !is_refused {
+            let kept = finalizers.into_iter().chain([FINALIZER.to_owned()]).collect();
+            self.write_finalizers(&environment, kept, round).await?;
+            return Ok(Next::Idle);
+        }
+        let standing = self.stand(key, &environment).await?;
+        self.write_status(&environment, &standing, round).await?;
+        Ok(standing.next())
+    }
+
+    fn about(&self, key: &Name) -> Option<ObjectReference> {
+        self.caches.environments.get(key).map(|environment| environment.object_ref(&()))
+    }
+
+    fn keys(&self) -> Vec<Name> {
+        self.caches.environments.names()
+    }
+}
+
+/// A Pod that is gone may be the last for which an Environment stays.
+fn wake_leaving(change: &Change<Pod>, environments: &Cache<Environment>, queue: &Queue<Name>) {
+    let (Some(pod), None) = (&change.before, &change.after) else { return };
+    let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return };
+    let name = Name::new("", node);
+    if environments.get(&name).is_some_and(|environment| environment.metadata.deletion_timestamp.is_some()) {
+        queue.add(name);
+    }
+}
