@@ -49,7 +49,16 @@ pub fn validate_canonical(address: Node<'_, '_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that an address can be that of something served: not this host, not only this link.
+/// Checks that an address can be reached from elsewhere: not this host, not only this link.
+pub fn validate_external(address: Node<'_, '_>, errors: &mut Errors) {
+    validate_endpoint(address, errors);
+    if parse(address.str()).is_some_and(|parsed| parsed.is_loopback()) {
+        errors.invalid(&address.path, address.str(), "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+}
+
+/// Checks that an address can be that of something served: not only this link. It may be this host: Pods that are
+/// processes of this machine are reached there, and nobody else is asked to reach them.
 pub fn validate_endpoint(address: Node<'_, '_>, errors: &mut Errors) {
     let text = address.str();
     let Some(parsed) = parse(text) else {
@@ -62,9 +71,6 @@ pub fn validate_endpoint(address: Node<'_, '_>, errors: &mut Errors) {
     let mut refuse = |detail: &str| errors.invalid(&address.path, text, detail);
     if parsed.is_unspecified() {
         refuse(&format!("may not be unspecified ({text})"));
-    }
-    if parsed.is_loopback() {
-        refuse("may not be in the loopback range (127.0.0.0/8, ::1/128)");
     }
     if link_local {
         refuse("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
@@ -184,13 +190,16 @@ mod tests {
         let rows = [
             ("10.1.2.3", vec![]),
             ("0.0.0.0", vec!["may not be unspecified (0.0.0.0)"]),
-            ("127.0.0.1", vec!["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
+            ("127.0.0.1", vec![]),
             ("fe80::1", vec!["may not be in the link-local range (169.254.0.0/16, fe80::/10)"]),
             ("224.0.0.1", vec!["may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"]),
         ];
         for (text, expected) in rows {
             assert_eq!(details(validate_endpoint, text), expected, "{text}");
         }
+        let loopback = ["may not be in the loopback range (127.0.0.0/8, ::1/128)"];
+        assert_eq!(details(validate_external, "127.0.0.1"), loopback);
+        assert_eq!(details(validate_external, "::1"), loopback);
     }
 
     #[test]

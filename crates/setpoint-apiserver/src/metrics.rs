@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -32,6 +33,8 @@ pub struct Metrics {
     durations: Seconds,
     in_flight: Family<Kind, Gauge>,
     watches: Gauge,
+    /// What others in this process count.
+    published: RwLock<Vec<Arc<Registry>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -80,6 +83,7 @@ impl Default for Metrics {
             durations: Family::new_with_constructor(latency),
             in_flight: Family::default(),
             watches: Gauge::default(),
+            published: RwLock::default(),
         }
     }
 }
@@ -102,6 +106,10 @@ impl Metrics {
         Held::new(self.watches.clone())
     }
 
+    pub fn publish(&self, metrics: Arc<Registry>) {
+        self.published.write().push(metrics);
+    }
+
     pub fn answer(&self, server: &Shared) -> Response {
         let mut registry = Registry::default();
         registry.register("apiserver_request", "Requests by verb, resource and code", self.requests.clone());
@@ -117,7 +125,10 @@ impl Metrics {
         registry.register_collector(Box::new(GuardMetrics::read(server)));
         registry.register_collector(Box::new(StoreMetrics::read(server)));
         let mut text = String::new();
-        encode(&mut text, &registry).expect("writing to a string cannot fail");
+        let published = self.published.read().clone();
+        let registries = std::iter::once(&registry).chain(published.iter().map(|registry| &**registry));
+        let encoded = registries.map(|registry| encode_registry(&mut text, registry)).collect::<fmt::Result>();
+        encoded.and_then(|()| encode_eof(&mut text)).expect("writing to a string cannot fail");
         response::bytes(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
     }
 }

@@ -5,7 +5,10 @@
 //! | [`node`] | runs the Pods of a node through a provider, and tells of them as a kubelet does |
 //! | [`replica_set`] | as many Pods of a template as are asked for |
 //! | [`deployment`] | revisions of a template, one rolled out after the other |
+//! | [`job`] | Pods until enough of them have succeeded |
+//! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
@@ -16,13 +19,17 @@
 //! They reach the API with `kube` alone and do not know which server it is.
 
 pub mod deployment;
+pub mod endpoints;
 pub mod environment;
 pub mod events;
+pub mod job;
 pub mod manager;
 pub mod metrics;
 pub mod node;
+pub mod node_lifecycle;
 mod ownership;
 pub mod queue;
+mod refusal;
 pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;

@@ -1,53 +1,118 @@
-//! All controllers together, over shared caches.
+//! All controllers together, over shared caches, for as long as this process leads.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::header::InvalidHeaderValue;
 use kube::Client;
 use tokio::task::JoinSet;
 
 use crate::deployment::Deployments;
+use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments};
+use crate::job::Jobs;
+use crate::metrics::Metrics;
+use crate::node_lifecycle::NodeLifecycle;
 use crate::replica_set::ReplicaSets;
-use crate::runtime::{Caches, Clock, Runner, feed};
+use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
 use crate::scheduler::Scheduler;
 
-/// How many objects of a kind are worked on at once.
-const AT_ONCE: usize = 8;
-/// How many Environments are worked on at once: most of the work is waiting for a provider.
-const ENVIRONMENTS_AT_ONCE: usize = 16;
-
-/// What the controllers are given.
+/// Runs the controllers.
 pub struct Manager {
-    pub client: Client,
-    /// With the rights of a scheduler.
-    pub scheduler: Client,
+    /// Who this is among those who might lead: nobody else's name.
+    pub identity: String,
+    pub clients: Clients,
     pub clock: Clock,
-    /// Shared with the agent of this machine's node, where there is one.
+    pub metrics: Metrics,
+    /// Which it feeds; others in this process may read them.
     pub caches: Caches,
     pub environments: environment::Setup,
 }
 
+/// How the server is reached: those who act may have different rights.
+#[derive(Clone)]
+pub struct Clients {
+    pub controllers: Client,
+    pub scheduler: Client,
+}
+
 impl std::fmt::Debug for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Manager").finish_non_exhaustive()
+        f.debug_struct("Manager").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
 
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+/// All controllers, wired to caches that are not fed yet. Those who schedule have rights of their own.
+pub fn controllers(
+    context: &Context,
+    scheduling: &Context,
+    caches: &Caches,
+    environments: environment::Setup,
+) -> Vec<Arc<dyn Driven>> {
+    vec![
+        Runner::new(ReplicaSets::new(context, caches), caches, context),
+        Runner::new(Deployments::new(context, caches), caches, context),
+        Runner::new(Jobs::new(context, caches), caches, context),
+        Runner::new(ServiceEndpoints::new(context, caches), caches, context),
+        Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
+        Runner::new(Environments::new(context, caches, environments), caches, context),
+        Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
+    ]
+}
+
 impl Manager {
-    /// Works until it is dropped.
-    pub async fn run(self) {
-        let caches = self.caches;
-        let mut controllers: JoinSet<()> = JoinSet::new();
-        let replica_sets = Runner::new(ReplicaSets::new(self.client.clone(), &caches), &caches, self.clock);
-        let deployments = Runner::new(Deployments::new(self.client.clone(), &caches), &caches, self.clock);
-        let environments = Environments::new(self.client.clone(), caches.clone(), self.clock, self.environments);
-        let environments = Runner::new(environments, &caches, self.clock);
-        let scheduler = Runner::new(Scheduler::new(self.scheduler, caches.clone()), &caches, self.clock);
-        let mut feeds = feed::feed(&caches, &self.client);
-        caches.completed().await;
-        controllers.spawn(replica_sets.run(AT_ONCE));
-        controllers.spawn(deployments.run(AT_ONCE));
-        controllers.spawn(environments.run(ENVIRONMENTS_AT_ONCE));
-        controllers.spawn(scheduler.run(1));
-        while feeds.join_next().await.is_some() {}
-        controllers.shutdown().await;
+    /// Acts while it leads, until it is told to stop. While another leads it hears of everything, so that it is ready.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), InvalidHeaderValue> {
+        let (clients, fence) = (&self.clients, Fence::default());
+        let mut election = Election::new(clients.controllers.clone(), &self.identity, self.clock, fence.clone())?;
+        let context = Context::new(fence.guard(&clients.controllers), self.clock);
+        let context = Context { metrics: self.metrics.clone(), ..context };
+        let scheduling = context.acting_through(fence.guard(&clients.scheduler));
+        let nodes = fence.guard(&self.environments.nodes);
+        let environments = environment::Setup { nodes, ..self.environments.clone() };
+        let controllers = controllers(&context, &scheduling, &self.caches, environments);
+        controllers.iter().for_each(|controller| controller.close());
+        let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
+        let mut stop = pin!(stop);
+        loop {
+            let act = async {
+                election.won().await;
+                self.metrics.leading().set(1);
+                tokio::select! {
+                    biased;
+                    () = election.lost() => {}
+                    () = self.act(&controllers) => {}
+                }
+            };
+            let is_over = tokio::select! {
+                biased;
+                () = &mut stop => true,
+                // No watch ends by itself.
+                _ = feeds.join_next() => true,
+                () = act => false,
+            };
+            self.metrics.leading().set(0);
+            controllers.iter().for_each(|controller| controller.close());
+            if is_over {
+                break;
+            }
+        }
+        election.leave().await;
+        Ok(())
+    }
+
+    /// Acts until it is dropped. Nobody acts before everything is known: what is not there yet would be made again.
+    async fn act(&self, controllers: &[Arc<dyn Driven>]) {
+        self.caches.completed().await;
+        let mut running: JoinSet<()> = controllers.iter().map(|controller| controller.clone().run()).collect();
+        while running.join_next().await.is_some() {}
+        std::future::pending().await
     }
 }

@@ -5,8 +5,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// Letters and digits of which no word can be made by accident.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+use crate::workload::template_hash::letters;
+
 const SUFFIX_LENGTH: usize = 5;
 
 /// The stem, cut so that the name is no longer than `max`, and a word that stands for the parts.
@@ -16,13 +16,7 @@ pub(crate) fn derive(stem: &str, max: usize, parts: &[&str]) -> String {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
-    let mut number = hasher.finalize().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    let letter = |_| {
-        let letter = ALPHABET[(number % 27) as usize];
-        number /= 27;
-        char::from(letter)
-    };
-    let suffix: String = (0..SUFFIX_LENGTH).map(letter).collect();
+    let suffix = letters(&hasher.finalize(), SUFFIX_LENGTH);
     let room = max.saturating_sub(1 + SUFFIX_LENGTH);
     let cut = (0..=stem.len().min(room)).rev().find(|end| stem.is_char_boundary(*end)).unwrap_or_default();
     format!("{}-{suffix}", stem[..cut].trim_end_matches(['-', '.']))

@@ -18,6 +18,8 @@
 //! | [`workload`] | what ReplicaSets and Deployments do next |
 //! | [`service`] | which Pods are behind a Service, and what tells of them |
 //! | [`scheduling`] | which node a Pod is put on, and why on none |
+//! | [`node_lifecycle`] | what becomes of a node that falls silent, and of its Pods |
+//! | [`leadership`] | who of several acts |
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
@@ -36,8 +38,10 @@ pub mod gate;
 pub mod graph;
 pub mod intent;
 mod labels;
+pub mod leadership;
 pub mod lifecycle;
 pub mod machine;
+pub mod node_lifecycle;
 pub mod observation;
 pub mod order;
 pub mod plan;

@@ -1,6 +1,6 @@
 //! A server that commands ask, reached through a kubeconfig as the user whom it names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -50,9 +50,7 @@ pub(crate) enum Answer {
 
 impl Connection {
     pub(crate) async fn connect(&self) -> Result<Server> {
-        let kubeconfig = self.kubeconfig()?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let mut config = config.map_err(|error| unusable("the kubeconfig", &error))?;
+        let mut config = configuration(self.kubeconfig.as_deref()).await?;
         config.read_timeout = Some(PATIENCE);
         // A revision that has not happened is answered like an overload, and does not happen by waiting.
         config.default_retry = false;
@@ -61,24 +59,30 @@ impl Connection {
         let client = Client::try_from(config).map_err(|error| unusable("the kubeconfig", &error))?;
         Ok(Server { client, address, namespace })
     }
+}
 
-    fn kubeconfig(&self) -> Result<Kubeconfig> {
-        if let Some(path) = &self.kubeconfig {
-            return Kubeconfig::read_from(path).map_err(|error| unusable("--kubeconfig", &error));
-        }
-        if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| unusable("$KUBECONFIG", &error))? {
-            return Ok(kubeconfig);
-        }
-        let path = DataDir::default_path()?.join("kubeconfig");
-        if !path.exists() {
-            bail!(
-                "no server is known: neither --kubeconfig nor $KUBECONFIG names one, and there is no {}; \
-                 start a server with `setpoint up`",
-                path.display()
-            );
-        }
-        Kubeconfig::read_from(path).map_err(|error| unusable("the data folder's kubeconfig", &error))
+/// How to reach the server that a kubeconfig names, or the default one does.
+pub(crate) async fn configuration(path: Option<&Path>) -> Result<Config> {
+    let config = Config::from_custom_kubeconfig(kubeconfig(path)?, &KubeConfigOptions::default()).await;
+    config.map_err(|error| unusable("the kubeconfig", &error))
+}
+
+fn kubeconfig(path: Option<&Path>) -> Result<Kubeconfig> {
+    if let Some(path) = path {
+        return Kubeconfig::read_from(path).map_err(|error| unusable("--kubeconfig", &error));
     }
+    if let Some(kubeconfig) = Kubeconfig::from_env().map_err(|error| unusable("$KUBECONFIG", &error))? {
+        return Ok(kubeconfig);
+    }
+    let path = DataDir::default_path()?.join("kubeconfig");
+    if !path.exists() {
+        bail!(
+            "no server is known: neither --kubeconfig nor $KUBECONFIG names one, and there is no {}; \
+             start a server with `setpoint up`",
+            path.display()
+        );
+    }
+    Kubeconfig::read_from(path).map_err(|error| unusable("the data folder's kubeconfig", &error))
 }
 
 impl Server {

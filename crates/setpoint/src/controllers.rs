@@ -1,62 +1,101 @@
 //! The controllers in the server's own process: its clients, through a function call.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::{Identity, Server};
-use setpoint_controllers::Manager;
 use setpoint_controllers::environment::{self, in_a_task};
+use setpoint_controllers::manager::{Clients, Manager};
+use setpoint_controllers::metrics::Metrics;
 use setpoint_controllers::node::{Dispatch, Providers};
-use setpoint_controllers::runtime::{Caches, Clock};
-use tokio::task::JoinHandle;
+use setpoint_controllers::runtime::{Caches, Clock, feed};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::data_dir::DataDir;
 use crate::deployers;
 
+/// Who the controllers are to the server.
+pub(crate) const MANAGER: &str = "system:kube-controller-manager";
 /// Where deployers of declared Environments keep files, in the data folder.
 const ENVIRONMENTS: &str = "environments";
 
-/// Starts the controllers; they work until they are aborted.
-pub(crate) fn start(server: &Server, data: &DataDir, cluster: &str, shared: &Shared) -> Result<JoinHandle<()>> {
-    let nodes = Identity::new("system:node:environments", ["system:nodes"]);
-    let manager = Manager {
-        client: client(server, Identity::new("system:kube-controller-manager", Vec::<String>::new())),
-        scheduler: client(server, Identity::new("system:kube-scheduler", Vec::<String>::new())),
-        clock: Clock::System,
-        caches: shared.caches.clone(),
-        environments: environment::Setup {
-            nodes: client(server, nodes),
-            dispatch: shared.dispatch.clone(),
-            registry: deployers::registry()?,
-            folder: data.file(ENVIRONMENTS),
-            cluster: cluster.to_owned(),
-            providers: shared.providers.clone(),
-            host: in_a_task(),
-        },
-    };
-    Ok(tokio::spawn(manager.run()))
+/// The controllers at work.
+#[derive(Debug)]
+pub(crate) struct Controllers {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
 }
 
 /// What the controllers share with the node of this machine.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) caches: Caches,
-    pub(crate) dispatch: std::sync::Arc<Dispatch>,
+    pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) providers: Providers,
+    pub(crate) metrics: Metrics,
 }
 
 impl Shared {
     pub(crate) fn new() -> Shared {
         let caches = Caches::default();
-        Shared { dispatch: Dispatch::new(&caches), caches, providers: Providers::default() }
+        let (providers, metrics) = (Providers::default(), Metrics::default());
+        Shared { dispatch: Dispatch::new(&caches), caches, providers, metrics }
+    }
+
+    /// Keeps the caches in step with the server until it is dropped.
+    pub(crate) fn feed(&self, server: &Server) -> JoinSet<()> {
+        let client = client(server, Identity::new(MANAGER, Vec::<String>::new()));
+        feed::feed(&self.caches, &client, &self.metrics)
+    }
+}
+
+impl Controllers {
+    /// Starts them. They go by the same name for as long as the objects are there, so that those of a server that was
+    /// started again take over from its earlier life at once.
+    pub(crate) fn start(server: &Server, data: &DataDir, cluster: &str, shared: &Shared) -> Result<Controllers> {
+        let manager = Manager {
+            identity: format!("setpoint-up-{cluster}"),
+            clients: Clients {
+                controllers: client(server, Identity::new(MANAGER, Vec::<String>::new())),
+                scheduler: client(server, Identity::new("system:kube-scheduler", Vec::<String>::new())),
+            },
+            clock: Clock::System,
+            metrics: shared.metrics.clone(),
+            caches: shared.caches.clone(),
+            environments: environment::Setup {
+                nodes: client(server, Identity::new("system:node:environments", ["system:nodes"])),
+                dispatch: shared.dispatch.clone(),
+                registry: deployers::registry()?,
+                folder: data.file(ENVIRONMENTS),
+                cluster: cluster.to_owned(),
+                providers: shared.providers.clone(),
+                host: in_a_task(),
+            },
+        };
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let stopped = async { stopped.await.unwrap_or_default() };
+            if let Err(error) = manager.run(stopped).await {
+                tracing::error!(%error, "the controllers cannot stand for election");
+            }
+        });
+        Ok(Controllers { stop, task })
+    }
+
+    /// Stops them, so that others may act at once.
+    pub(crate) async fn stop(self) {
+        // Whether or not they are still there to hear of it.
+        let _ = self.stop.send(());
+        let _ = self.task.await;
     }
 }
 
 /// What this control plane marks its instances with: it stays as long as its objects do.
-pub(crate) async fn cluster_id(server: &Server) -> Result<String> {
-    let itself = Identity::new("system:setpoint", [MASTERS]);
-    let namespaces: Api<Namespace> = Api::all(client(server, itself));
+pub(crate) async fn cluster_id(client: Client) -> Result<String> {
+    let namespaces: Api<Namespace> = Api::all(client);
     let namespace = namespaces.get("kube-system").await.context("cannot read the namespace kube-system")?;
     namespace.metadata.uid.context("the namespace kube-system has no uid")
 }

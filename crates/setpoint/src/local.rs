@@ -8,7 +8,7 @@ use setpoint_controllers::NodeAgent;
 use setpoint_controllers::environment::site;
 use setpoint_controllers::node::machine;
 use setpoint_controllers::node::registration::Registration;
-use setpoint_controllers::runtime::Clock;
+use setpoint_controllers::runtime::{Clock, Context};
 use setpoint_deployer::{Provider, process, registry};
 use tokio::task::JoinSet;
 
@@ -50,10 +50,9 @@ impl Local {
             taints: Vec::new(),
         };
         let agent = NodeAgent {
-            client: client(server, node),
+            context: Context { metrics: shared.metrics.clone(), ..Context::new(client(server, node), Clock::System) },
             caches: shared.caches.clone(),
             dispatch: shared.dispatch.clone(),
-            clock: Clock::System,
             registration,
             provider,
             cluster: cluster.to_owned(),

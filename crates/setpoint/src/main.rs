@@ -16,6 +16,8 @@ mod pki;
 mod pods;
 mod resource;
 mod secrets;
+mod serve;
+mod stop;
 mod table;
 mod terminal;
 mod token;
@@ -39,6 +41,9 @@ struct Arguments {
 enum Command {
     /// Run the control plane in this process
     Up(up::Up),
+    /// Run a part of the control plane in this process
+    #[command(subcommand)]
+    Serve(serve::Serve),
     /// Show objects, as they are or as they were
     Get(get::Get),
     /// Show who changed which fields of an object, and when
@@ -73,6 +78,7 @@ fn hidden() -> Option<ExitCode> {
 fn visible() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Up(up) => up.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Get(get) => get.run(),
         Command::History(history) => history.run(),
         Command::Crds(crds) => crds.run(),

@@ -11,21 +11,19 @@ use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
+use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinHandle;
 
-use crate::controllers::Shared;
+use crate::controllers::{Controllers, Shared};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
 use crate::local::Local;
-use crate::pods::Pods;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
+use crate::pods::Pods;
 use crate::secrets::KEYS;
 use crate::user::USERS;
-use crate::{controllers, issuer, logging, token, user};
+use crate::{controllers, issuer, logging, stop, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -67,8 +65,8 @@ pub(crate) struct Up {
     /// Do not run Pods on this machine
     #[arg(long)]
     no_local: bool,
-    /// Do not run controllers: Deployments and the like are kept, and nothing acts on them
-    #[arg(long, requires = "no_local")]
+    /// Leave the controllers to `setpoint serve controllers`
+    #[arg(long)]
     no_controllers: bool,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
@@ -86,7 +84,7 @@ impl Up {
     }
 
     async fn serve(self) -> Result<()> {
-        let stop = stop_signal()?;
+        let stop = stop::signal()?;
         let connections = allow_connections()?;
         let path = match &self.data_dir {
             Some(path) => path.clone(),
@@ -108,20 +106,30 @@ impl Up {
         };
         let url = format!("https://{}", reachable(address));
         let audit = self.open_audit_log(&data)?;
-        let setup = Setup { users, issuer: issuer::open(&data)?, limits: Limits::default(), audit: audit.clone() };
+        let setup = Setup {
+            users,
+            issuer: issuer::open(&data)?,
+            limits: Limits::default(),
+            audit: audit.clone(),
+            surroundings: Surroundings::default(),
+        };
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let (cluster, shared) = (controllers::cluster_id(&server).await?, Shared::new());
+        let itself = controllers::client(&server, Identity::new("system:setpoint", [MASTERS]));
+        let (cluster, shared) = (controllers::cluster_id(itself).await?, Shared::new());
         server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
+        server.publish(shared.metrics.registry());
         let local = match self.no_local {
             true => None,
             false => Some(Local::start(&server, &data, &cluster, &shared).await?),
         };
         let controllers = match self.no_controllers {
             true => None,
-            false => Some(controllers::start(&server, &data, &cluster, &shared)?),
+            false => Some(Controllers::start(&server, &data, &cluster, &shared)?),
         };
+        // Where there are no controllers, nobody else keeps in step what the node reads.
+        let _feeds = controllers.is_none().then(|| shared.feed(&server));
         let access = Access {
             server: &url,
             tls_server_name: None,
@@ -137,7 +145,9 @@ impl Up {
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
         let stop = async {
             stop.await;
-            controllers.iter().for_each(JoinHandle::abort);
+            if let Some(controllers) = controllers {
+                controllers.stop().await;
+            }
             local.into_iter().for_each(Local::stop);
         };
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
@@ -214,23 +224,4 @@ fn welcome(url: &str, kubeconfig: &str) {
     println!("setpoint is ready at {url}");
     println!("export KUBECONFIG={kubeconfig}");
     println!("kubectl get namespaces");
-}
-
-/// Resolves when the process is told to stop.
-fn stop_signal() -> Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping; a second signal ends at once");
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            std::process::exit(1);
-        });
-    })
 }

@@ -28,6 +28,7 @@ pub use watch::watch;
 use setpoint_store::{At, Commit, Expected};
 
 use crate::failure::{Failure, Result};
+use crate::fence;
 use crate::object::Stored;
 use crate::registry::{Resource, Subresource};
 use crate::request::Verb;
@@ -46,6 +47,9 @@ pub async fn run(server: &Shared, call: Call) -> Result<Response> {
         return Err(Failure::method_not_allowed());
     }
     let reads = matches!(call.verb, Verb::Get | Verb::List);
+    if !reads {
+        fence::check(server, &call).await?;
+    }
     let _turn = match call.resource.is_definitions() && !reads {
         true => Some(server.definitions.turn().await),
         false => None,

@@ -27,7 +27,7 @@ use crate::events::Recorder;
 use crate::ownership::{self, unless_moved};
 use crate::queue::Queue;
 use crate::runtime::caches::{PODS_BY_OWNER, REPLICA_SETS_BY_ORPHANAGE, REPLICA_SETS_BY_OWNER, orphans_of};
-use crate::runtime::{Caches, Controller, Error, Name, Next, Round};
+use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How soon a write is tried again that met a change of somebody else's.
 const MOVED: Duration = Duration::from_millis(20);
@@ -91,11 +91,15 @@ impl Controller for Deployments {
     fn keys(&self) -> Vec<Name> {
         self.caches.deployments.names()
     }
+
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
+    }
 }
 
 impl Deployments {
-    pub fn new(client: Client, caches: &Caches) -> Deployments {
-        let recorder = Recorder::new(client.clone(), "deployment-controller", None);
+    pub fn new(context: &Context, caches: &Caches) -> Deployments {
+        let (client, recorder) = (context.client.clone(), context.recorder("deployment-controller"));
         Deployments { client, caches: caches.clone(), recorder }
     }
 

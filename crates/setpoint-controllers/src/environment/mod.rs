@@ -31,7 +31,7 @@ use self::status::Standing;
 use crate::events::is_code;
 use crate::node::{Dispatch, NodeAgent, Providers};
 use crate::queue::Queue;
-use crate::runtime::{Cache, Caches, Change, Clock, Controller, Error, Name, Next, Round};
+use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// What keeps an Environment until its Pods are gone.
 pub const FINALIZER: &str = "setpoint.dev/environment";
@@ -63,7 +63,8 @@ impl std::fmt::Debug for Setup {
 pub struct Environments {
     client: Client,
     caches: Caches,
-    clock: Clock,
+    /// What agents are given.
+    nodes: Context,
     setup: Setup,
     running: Mutex<BTreeMap<Name, Running>>,
     queue: Mutex<Option<Arc<Queue<Name>>>>,
@@ -97,8 +98,10 @@ pub fn in_a_task() -> Host {
 }
 
 impl Environments {
-    pub fn new(client: Client, caches: Caches, clock: Clock, setup: Setup) -> Environments {
-        Environments { client, caches, clock, setup, running: Mutex::default(), queue: Mutex::default() }
+    pub fn new(context: &Context, caches: &Caches, setup: Setup) -> Environments {
+        let nodes = context.acting_through(setup.nodes.clone());
+        let (client, caches) = (context.client.clone(), caches.clone());
+        Environments { client, caches, nodes, setup, running: Mutex::default(), queue: Mutex::default() }
     }
 
     /// Opens it and has its agent run, as far as that can be done.
@@ -216,12 +219,23 @@ impl Controller for Environments {
         Ok(standing.next())
     }
 
+    fn resign(&self) {
+        for key in self.running.lock().keys().cloned().collect::<Vec<_>>() {
+            self.close(&key);
+        }
+    }
+
     fn about(&self, key: &Name) -> Option<ObjectReference> {
         self.caches.environments.get(key).map(|environment| environment.object_ref(&()))
     }
 
     fn keys(&self) -> Vec<Name> {
         self.caches.environments.names()
+    }
+
+    /// Most of the work is waiting for a provider.
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
     }
 }
 

@@ -43,10 +43,9 @@ impl Environments {
             let report = self.report(key, reach.clone());
             self.setup.providers.put(&key.name, provider.clone());
             (self.setup.host)(NodeAgent {
-                client: self.setup.nodes.clone(),
+                context: self.nodes.clone(),
                 caches: self.caches.clone(),
                 dispatch: self.setup.dispatch.clone(),
-                clock: self.clock,
                 registration: site::registration(environment, provider.abilities(), &self.setup.cluster),
                 provider: provider.clone(),
                 cluster: self.setup.cluster.clone(),

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::backlog::{Group, word};
 use super::{Shared, Source, is_code};
+use crate::runtime::fence::NotLeading;
 
 /// How far an Event has counted.
 const COUNTED: &str = "setpoint.dev/counted";
@@ -89,9 +90,10 @@ impl Writer {
                     tracing::debug!(event = name, %status, "an Event was refused");
                     return;
                 }
-                Err(error) if left == 0 => {
+                Err(error) if left == 0 || is_fenced(&error) => {
                     self.source.dropped.inc();
                     tracing::warn!(event = name, %error, "an Event could not be written");
+                    return;
                 }
                 Err(_) => tokio::time::sleep(TRY_AGAIN).await,
             }
@@ -162,6 +164,11 @@ fn addition(group: &Group, count: i32) -> serde_json::Value {
 
 fn namespace(group: &Group) -> &str {
     group.last.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or(CLUSTER)
+}
+
+/// Whoever leads now tells it again if it is so.
+fn is_fenced(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(error) if error.is::<NotLeading>())
 }
 
 fn plus(count: i32, more: usize) -> i32 {

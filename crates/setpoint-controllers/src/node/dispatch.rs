@@ -57,6 +57,6 @@ impl Dispatch {
 }
 
 /// The node that a Pod is on.
-pub(super) fn node_of(pod: &Pod) -> Option<&str> {
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }

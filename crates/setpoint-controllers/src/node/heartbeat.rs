@@ -15,7 +15,7 @@ use setpoint_deployer::provider::Scope;
 use super::registration::{self, Registration};
 use crate::events::is_code;
 use crate::queue::Queue;
-use crate::runtime::{Caches, Controller, Error, Name, Next, Round};
+use crate::runtime::{Caches, Configuration, Controller, Error, Name, Next, Round};
 
 /// Where Nodes' Leases are.
 pub const LEASES: &str = "kube-node-lease";
@@ -159,6 +159,11 @@ impl Controller for Heartbeat {
 
     fn keys(&self) -> Vec<Name> {
         vec![Name::new("", &self.registration.facts.name)]
+    }
+
+    /// It comes by itself, with every renewal.
+    fn configuration() -> Configuration {
+        Configuration { sweep: None, at_once: 1, ..Configuration::default() }
     }
 }
 

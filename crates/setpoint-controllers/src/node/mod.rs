@@ -33,11 +33,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::Client;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Change;
 
-use crate::runtime::{Caches, Clock, Follows, Runner};
+use crate::runtime::{Caches, Context, Follows, Runner};
 pub use dispatch::Dispatch;
 pub use heartbeat::{Heartbeat, Report};
 pub use providers::Providers;
@@ -48,8 +47,6 @@ pub use sync::NodePods;
 /// has to go although a Pod of that name is there.
 pub type Uid = Arc<str>;
 
-/// How many Pods are worked on at once: most of the work is waiting.
-const AT_ONCE: usize = 32;
 /// How often one asks a provider that does not tell what changes.
 const ASKING: Duration = Duration::from_secs(10);
 /// How long to wait after a look at everything failed.
@@ -60,10 +57,9 @@ const LOOKS_AT_ONCE: usize = 16;
 
 /// Runs the Pods of a node.
 pub struct NodeAgent {
-    pub client: Client,
+    pub context: Context,
     pub caches: Caches,
     pub dispatch: Arc<Dispatch>,
-    pub clock: Clock,
     pub registration: Registration,
     pub provider: Arc<dyn Provider>,
     /// Which control plane this is: what another one made is not ours.
@@ -92,16 +88,16 @@ impl NodeAgent {
         let Wired { pods, heartbeat } = self.wire();
         // Before that, nothing may be removed for want of a Pod.
         tokio::join!(caches.pods.completed(), caches.nodes.completed());
-        tokio::join!(heartbeat.run(1), follow(pods.clone()), pods.run(AT_ONCE));
+        tokio::join!(heartbeat.run(), follow(pods.clone()), pods.run());
     }
 
     /// Has it hear of its Pods. Whoever calls this drives the two themselves.
     pub fn wire(self) -> Wired {
-        let NodeAgent { client, caches, dispatch, clock, registration, provider, cluster, report } = self;
+        let NodeAgent { context, caches, dispatch, registration, provider, cluster, report } = self;
         let facts = registration.facts.clone();
-        let pods = NodePods::new(client.clone(), facts, provider.clone(), cluster, caches.clone(), dispatch, clock);
-        let heartbeat = Heartbeat::new(client, registration, provider, caches.clone(), report);
-        Wired { pods: Runner::new(pods, &caches, clock), heartbeat: Runner::new(heartbeat, &caches, clock) }
+        let pods = NodePods::new(&context, facts, provider.clone(), cluster, caches.clone(), dispatch);
+        let heartbeat = Heartbeat::new(context.client.clone(), registration, provider, caches.clone(), report);
+        Wired { pods: Runner::new(pods, &caches, &context), heartbeat: Runner::new(heartbeat, &caches, &context) }
     }
 }
 

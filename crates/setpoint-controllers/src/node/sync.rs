@@ -25,7 +25,7 @@ use super::status_patch;
 use crate::events::{Recorder, is_code};
 use crate::queue::Queue;
 use crate::runtime::caches::{PODS_BY_NODE, PODS_BY_UID};
-use crate::runtime::{Caches, Change, Clock, Controller, Error, Follows, Next, Round};
+use crate::runtime::{Caches, Change, Clock, Configuration, Context, Controller, Error, Follows, Next, Round};
 
 /// A Pod's whole life has fewer steps. More would mean that steps undo one another.
 const STEPS: usize = 16;
@@ -64,15 +64,15 @@ impl Drop for NodePods {
 
 impl NodePods {
     pub(super) fn new(
-        client: Client,
+        context: &Context,
         node: NodeFacts,
         provider: Arc<dyn Provider>,
         cluster: String,
         caches: Caches,
         dispatch: Arc<Dispatch>,
-        clock: Clock,
     ) -> NodePods {
-        let recorder = Recorder::new(client.clone(), "kubelet", Some(&node.name));
+        let (client, clock) = (context.client.clone(), context.clock);
+        let recorder = context.recorder_on("kubelet", Some(&node.name));
         let (memories, hears) = (Arc::default(), Default::default());
         NodePods { client, node, provider, cluster, caches, dispatch, clock, recorder, memories, hears }
     }
@@ -414,6 +414,11 @@ impl Controller for NodePods {
     fn keys(&self) -> Vec<Uid> {
         let pods = self.caches.pods.by(&PODS_BY_NODE, &self.node.name);
         pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid).collect()
+    }
+
+    /// Most of the work is waiting.
+    fn configuration() -> Configuration {
+        Configuration { at_once: 32, ..Configuration::of_workloads() }
     }
 }
 

@@ -83,9 +83,12 @@ impl<K: Key> Queue<K> {
         Queue { schedule, added: Notify::new(), closed: AtomicBool::new(false), meter: options.meter }
     }
 
-    /// Has a key worked on as soon as there is room, or at the end of its window.
+    /// Has a key worked on as soon as there is room, or at the end of its window. A closed queue takes none.
     pub fn add(&self, key: K) {
         let mut schedule = self.schedule.lock();
+        if self.is_closed() {
+            return;
+        }
         schedule.add(key, Instant::now());
         self.measure(&schedule);
         drop(schedule);
@@ -123,10 +126,22 @@ impl<K: Key> Queue<K> {
         self.added.notify_one();
     }
 
-    /// Lets what runs it end, once what is being worked on has been finished.
+    /// Takes no more keys, and lets what runs it end once what is being worked on has been finished.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.added.notify_one();
+    }
+
+    /// Begins anew, with nothing known of any key. Nobody may be working on one.
+    pub fn open(&self) {
+        let mut schedule = self.schedule.lock();
+        schedule.clear();
+        self.closed.store(false, Ordering::Release);
+        self.measure(&schedule);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Works on keys until the queue is closed, on no more than `at_once` at the same time.
@@ -158,7 +173,7 @@ impl<K: Key> Queue<K> {
     /// The next key to work on; `None` once the queue is closed. Dropping the answer loses nothing.
     async fn next(&self) -> Option<K> {
         loop {
-            if self.closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return None;
             }
             let due = {
@@ -202,16 +217,21 @@ impl<K: Key> Default for Queue<K> {
 }
 
 /// Does the work on a key; a panic is told, and is a failure of this key alone.
-pub(crate) async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
-    match AssertUnwindSafe(work.work(key)).catch_unwind().await {
+async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
+    match caught(work.work(key)).await {
         Ok(outcome) => outcome,
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            tracing::error!(?key, message, "the work on this panicked");
+        Err(message) => {
             // To tell of it must not end everything either.
-            let _ = AssertUnwindSafe(work.panicked(key, &message)).catch_unwind().await;
+            let _ = caught(work.panicked(key, &message)).await;
             Outcome::Failed(Retry::BackOff)
         }
     }
+}
+
+/// What a future comes to, or the words of its panic.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
 }

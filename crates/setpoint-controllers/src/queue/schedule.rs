@@ -78,6 +78,13 @@ impl<K: Key> Schedule<K> {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.ready.clear();
+        self.timers.clear();
+        self.resting.clear();
+    }
+
     /// Has a key worked on: at once if it was idle, at the end of its window if work on it began within that.
     pub(super) fn add(&mut self, key: K, now: Instant) {
         match self.entries.get(&key).map(|entry| entry.phase) {

@@ -214,6 +214,10 @@ async fn a_closed_queue_ends_what_it_began_and_nothing_else() {
     assert_eq!(running.log.recv().await.as_deref(), Some("a@0"));
     assert_eq!(running.work.at_once.load(Ordering::SeqCst), 0, "it came to its end");
     assert_eq!(running.log.try_recv().ok(), None);
+    running.queue.add("c".to_owned());
+    assert_eq!(running.queue.ready(), ["b"], "it takes none");
+    running.queue.open();
+    assert_eq!(running.queue.ready(), [""; 0], "it begins anew");
 }
 
 #[tokio::test(start_paused = true)]

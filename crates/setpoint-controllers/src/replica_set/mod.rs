@@ -31,7 +31,7 @@ use crate::events::Recorder;
 use crate::ownership::{self, unless_moved};
 use crate::queue::Queue;
 use crate::runtime::caches::{PODS_BY_ORPHANAGE, PODS_BY_OWNER, REPLICA_SETS_BY_OWNER, orphans_of};
-use crate::runtime::{Caches, Controller, Error, Name, Next, Round};
+use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How soon a write is tried again that met a change of somebody else's.
 const MOVED: Duration = Duration::from_millis(20);
@@ -84,11 +84,15 @@ impl Controller for ReplicaSets {
     fn keys(&self) -> Vec<Name> {
         self.caches.replica_sets.names()
     }
+
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
+    }
 }
 
 impl ReplicaSets {
-    pub fn new(client: Client, caches: &Caches) -> ReplicaSets {
-        let recorder = Recorder::new(client.clone(), "replicaset-controller", None);
+    pub fn new(context: &Context, caches: &Caches) -> ReplicaSets {
+        let (client, recorder) = (context.client.clone(), context.recorder("replicaset-controller"));
         ReplicaSets { client, caches: caches.clone(), recorder, memories: Mutex::default() }
     }
 

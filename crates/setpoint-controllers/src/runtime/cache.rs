@@ -87,6 +87,15 @@ enum What {
 
 /// Something that follows the server and can be waited for.
 pub trait Follows: Send + Sync {
+    /// Of what kind the objects are.
+    fn kind(&self) -> &'static str;
+
+    /// How many listen.
+    fn listeners(&self) -> usize;
+
+    /// Forgets those who listen, but for so many who did first.
+    fn keep_listeners(&self, count: usize);
+
     fn has_seen(&self, expected: &Expected) -> bool;
 
     /// Returns once it has been seen.
@@ -111,10 +120,6 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
         let contents = Contents { objects: BTreeMap::new(), found, listed: BTreeMap::new() };
         let (contents, listeners) = (RwLock::new(contents), RwLock::default());
         Arc::new(Cache { kind, indexes, contents, listeners, progress: watch::Sender::default() })
-    }
-
-    pub fn kind(&self) -> &'static str {
-        self.kind
     }
 
     /// Is told of every change, in order, once the cache shows it. Must not block: it adds keys to queues.
@@ -208,6 +213,18 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Follows for Cache<K> {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn listeners(&self) -> usize {
+        self.listeners.read().len()
+    }
+
+    fn keep_listeners(&self, count: usize) {
+        self.listeners.write().truncate(count);
+    }
+
     fn has_seen(&self, expected: &Expected) -> bool {
         let progress = *self.progress.borrow();
         self.shows(progress, expected)

@@ -9,6 +9,7 @@ use setpoint_deployer::Retry;
 use thiserror::Error;
 
 use super::caches::Caches;
+use super::configuration::Configuration;
 use super::round::Round;
 use crate::queue::{Key, Queue};
 
@@ -32,8 +33,16 @@ pub trait Controller: Send + Sync + 'static {
     /// The object that people look at, to tell them there that work on it panicked.
     fn about(&self, key: &Self::Key) -> Option<ObjectReference>;
 
-    /// The keys of everything there is, for a look at all of it.
+    /// The keys of everything there is, for a look at all of it: at the start, and now and then.
     fn keys(&self) -> Vec<Self::Key>;
+
+    /// Lets go of what it holds beyond a round, such as tasks: another leads now.
+    fn resign(&self) {}
+
+    /// How it wants to be driven. One that hears of everything that it reads needs no sweep, or a rare one.
+    fn configuration() -> Configuration {
+        Configuration::default()
+    }
 }
 
 /// What comes after a round.
@@ -55,12 +64,14 @@ pub enum Error {
     /// Something is in the way that may not be tomorrow. People were told of it where they look.
     #[error("{0}")]
     Held(String),
+    #[error("for {} s now the caches do not show what the last round wrote", .0.as_secs())]
+    Behind(Duration),
 }
 
 impl Error {
     pub fn retry(&self) -> Retry {
         match self {
-            Error::Api(_) | Error::Held(_) => Retry::BackOff,
+            Error::Api(_) | Error::Held(_) | Error::Behind(_) => Retry::BackOff,
             Error::Provider(error) => error.retry(),
         }
     }

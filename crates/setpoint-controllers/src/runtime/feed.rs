@@ -4,33 +4,60 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
+use prometheus_client::metrics::counter::Counter;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::cache::Cache;
+use super::cache::{Cache, Follows};
 use super::caches::Caches;
+use crate::metrics::Metrics;
 
 /// How many objects are read at once at the start: they are in memory together for a moment.
 const PAGE: u32 = 50;
 
 /// Feeds the caches until it is dropped.
-pub fn feed(caches: &Caches, client: &Client) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    tasks.spawn(follow(Api::all(client.clone()), caches.pods.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.replica_sets.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.deployments.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.jobs.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.services.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.endpoint_slices.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.endpoints.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.nodes.clone()));
-    tasks.spawn(follow(node_leases(client), caches.node_leases.clone()));
-    tasks.spawn(follow(Api::all(client.clone()), caches.environments.clone()));
-    tasks
+pub fn feed(caches: &Caches, client: &Client, metrics: &Metrics) -> JoinSet<()> {
+    let mut feeds = Feeds { tasks: JoinSet::new(), client, metrics };
+    feeds.all(&caches.pods);
+    feeds.all(&caches.replica_sets);
+    feeds.all(&caches.deployments);
+    feeds.all(&caches.jobs);
+    feeds.all(&caches.services);
+    feeds.all(&caches.endpoint_slices);
+    feeds.all(&caches.endpoints);
+    feeds.all(&caches.nodes);
+    feeds.those(node_leases(client), &caches.node_leases);
+    feeds.all(&caches.environments);
+    feeds.tasks
+}
+
+struct Feeds<'a> {
+    tasks: JoinSet<()>,
+    client: &'a Client,
+    metrics: &'a Metrics,
+}
+
+impl Feeds<'_> {
+    fn all<K>(&mut self, cache: &Arc<Cache<K>>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.those(Api::all(self.client.clone()), cache);
+    }
+
+    /// Objects come without the record of who owns which field, which takes many times the memory of the object itself.
+    fn those<K>(&mut self, api: Api<K>, cache: &Arc<Cache<K>>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let events = watcher::watcher(api, watcher::Config::default().page_size(PAGE));
+        let events = events.modify(|object| object.meta_mut().managed_fields = None).default_backoff();
+        self.tasks.spawn(follow(events, cache.clone(), self.metrics.gaps(cache.kind())));
+    }
 }
 
 /// The Leases by which Nodes say that they are alive.
@@ -38,17 +65,21 @@ fn node_leases<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(cl
     Api::namespaced(client.clone(), "kube-node-lease")
 }
 
-/// Objects come without the record of who owns which field, which takes many times the memory of the object itself.
-async fn follow<K>(api: Api<K>, cache: Arc<Cache<K>>)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+/// Follows what a watch says until it ends. After an interruption the watch is taken up again where it was or with a list;
+/// either way those who listen hear at once of what differs, and of nothing else.
+pub(super) async fn follow<K>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+    cache: Arc<Cache<K>>,
+    gaps: Counter,
+) where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    let events = watcher::watcher(api, watcher::Config::default().page_size(PAGE));
-    let mut events = pin!(events.modify(|object| object.meta_mut().managed_fields = None).default_backoff());
+    let mut events = pin!(events);
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => cache.apply(event),
             Err(error) => {
+                gaps.inc();
                 tracing::warn!(kind = cache.kind(), %error, "a watch was interrupted and is taken up again");
             }
         }

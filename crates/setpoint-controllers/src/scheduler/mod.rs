@@ -23,7 +23,7 @@ use setpoint_core::scheduling::{self, Board, NodeState, Refusal};
 use self::pending::{Pending, Turn, has_ended, is_to_be_placed};
 use crate::events::{Recorder, is_code, title};
 use crate::queue::Queue;
-use crate::runtime::{Caches, Change, Controller, Error, Next, Round};
+use crate::runtime::{Caches, Change, Configuration, Context, Controller, Error, Next, Round};
 
 /// How many decisions the server is told of at the same time.
 const AT_ONCE: usize = 64;
@@ -54,9 +54,9 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(client: Client, caches: Caches) -> Scheduler {
-        let recorder = Recorder::new(client.clone(), "default-scheduler", None);
-        Scheduler { client, caches, recorder, state: Arc::default() }
+    pub fn new(context: &Context, caches: &Caches) -> Scheduler {
+        let (client, recorder) = (context.client.clone(), context.recorder("default-scheduler"));
+        Scheduler { client, caches: caches.clone(), recorder, state: Arc::default() }
     }
 
     /// Decides for the next Pod whose turn it is.
@@ -189,6 +189,11 @@ impl Controller for Scheduler {
     fn keys(&self) -> Vec<()> {
         vec![()]
     }
+
+    /// A round takes all that wait, so nothing has to be gathered first.
+    fn configuration() -> Configuration {
+        Configuration { window: Duration::ZERO, at_once: 1, ..Configuration::of_workloads() }
+    }
 }
 
 impl State {
@@ -209,7 +214,7 @@ impl State {
                 has_freed |= self.board.place(after, node);
             }
             (None, Some(turn)) if is_to_be_placed(after) => {
-                is_new = is_another(change);
+                is_new = is_another(change) || !change.before.as_ref().is_some_and(|before| is_to_be_placed(before));
                 if is_new {
                     self.pending.add(turn);
                 }

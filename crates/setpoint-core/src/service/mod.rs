@@ -20,6 +20,7 @@ pub mod slices;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -47,7 +48,7 @@ pub struct Facts<'a> {
     /// The Endpoints of its name.
     pub endpoints: Option<&'a Endpoints>,
     /// The zone that a node is in.
-    pub zone: &'a dyn Fn(&str) -> Option<String>,
+    pub zone: &'a dyn Fn(&str) -> Option<Arc<str>>,
     /// Whether there is a slice of this name, whosever it is.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }
@@ -97,7 +98,8 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
 pub fn is_ours(service: &Service) -> bool {
     let Some(spec) = &service.spec else { return false };
     let is_elsewhere = spec.type_.as_deref() == Some("ExternalName");
-    !is_elsewhere && spec.selector.is_some() && service.metadata.deletion_timestamp.is_none()
+    let selects = spec.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    !is_elsewhere && selects && service.metadata.deletion_timestamp.is_none()
 }
 
 fn is_headless(service: &Service) -> bool {

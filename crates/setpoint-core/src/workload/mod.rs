@@ -1,4 +1,4 @@
-//! What ReplicaSets and Deployments do next, as Kubernetes 1.36 has it, from what is observed alone.
+//! What ReplicaSets, Deployments and Jobs do next, as Kubernetes 1.36 has it, from what is observed alone.
 //!
 //! | module | what it decides |
 //! | --- | --- |
@@ -10,6 +10,7 @@
 //! | [`template_hash`] | the name of a pod template |
 //! | [`int_or_percent`] | `25%` of something, and the bounds of a rolling update |
 //! | [`deployment`] | which ReplicaSets to create, scale and delete; the status; undo |
+//! | [`job`] | which pods to create and delete until enough have succeeded; what is counted; the status |
 //!
 //! Objects come by reference and are never changed. What comes back is small, says why, and is the same for the same
 //! input in whatever order it came.
@@ -22,6 +23,7 @@ pub mod deployment;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod int_or_percent;
+pub mod job;
 pub mod pod_name;
 pub mod pod_state;
 pub mod ranking;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
@@ -18,6 +19,7 @@ use crate::labels;
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
     metadata: &'a ObjectMeta,
+    api_version: &'static str,
     kind: &'static str,
     selector: Option<&'a LabelSelector>,
 }
@@ -70,14 +72,22 @@ impl fmt::Display for Claim {
 
 impl<'a> From<&'a ReplicaSet> for Owner<'a> {
     fn from(set: &'a ReplicaSet) -> Self {
-        Owner { metadata: &set.metadata, kind: "ReplicaSet", selector: set.spec.as_ref().map(|spec| &spec.selector) }
+        let selector = set.spec.as_ref().map(|spec| &spec.selector);
+        Owner { metadata: &set.metadata, api_version: "apps/v1", kind: "ReplicaSet", selector }
     }
 }
 
 impl<'a> From<&'a Deployment> for Owner<'a> {
     fn from(deployment: &'a Deployment) -> Self {
         let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
-        Owner { metadata: &deployment.metadata, kind: "Deployment", selector }
+        Owner { metadata: &deployment.metadata, api_version: "apps/v1", kind: "Deployment", selector }
+    }
+}
+
+impl<'a> From<&'a Job> for Owner<'a> {
+    fn from(job: &'a Job) -> Self {
+        let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        Owner { metadata: &job.metadata, api_version: "batch/v1", kind: "Job", selector }
     }
 }
 
@@ -113,7 +123,7 @@ impl Owner<'_> {
     /// The reference that makes an object the owner's.
     pub fn reference(&self) -> OwnerReference {
         OwnerReference {
-            api_version: "apps/v1".to_owned(),
+            api_version: self.api_version.to_owned(),
             kind: self.kind.to_owned(),
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),

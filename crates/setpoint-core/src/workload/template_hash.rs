@@ -54,7 +54,7 @@ impl Identity {
 }
 
 /// A digest as a short word, of no more than ten letters: so many are in the part of it that counts.
-pub(super) fn letters(digest: &[u8], length: usize) -> String {
+pub(crate) fn letters(digest: &[u8], length: usize) -> String {
     let mut number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let letter = |_| {
         let letter = ALPHABET[(number % 27) as usize];

@@ -16,6 +16,7 @@ mod removal;
 mod resolve;
 mod rollout;
 mod scenarios;
+mod scheduling;
 mod split;
 mod steps;
 mod version;

@@ -64,8 +64,25 @@ async fn kubectl_runs_a_pod_as_on_kubernetes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn kubectl_declares_a_place_fills_it_and_takes_it_away() -> Result<()> {
+    let mut server = Server::new(SETPOINT, &["--store", "embedded"])?.running_pods();
+    server.restart().await?;
+    follow_on("environments.txt", &server)
+}
+
+#[tokio::test]
 async fn kubectl_rolls_out_a_deployment_of_processes() -> Result<()> {
     follow_on("workloads.txt", &Server::start_with_local_node(SETPOINT).await?)
+}
+
+#[tokio::test]
+async fn kubectl_runs_jobs_of_all_sorts() -> Result<()> {
+    follow_on("jobs.txt", &Server::start_with_local_node(SETPOINT).await?)
+}
+
+#[tokio::test]
+async fn kubectl_sees_who_is_behind_a_service() -> Result<()> {
+    follow_on("services.txt", &Server::start_with_local_node(SETPOINT).await?)
 }
 
 /// Runs a script on a server of its own, on which nobody else acts, and compares what its commands print.

@@ -1,4 +1,4 @@
-//! The node agent and the binder against the real API server, with a provider that does as it is told.
+//! The node agent and the scheduler against the real API server, with a provider that does as it is told.
 
 mod fake_provider;
 mod fixture;

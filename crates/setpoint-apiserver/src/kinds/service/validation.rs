@@ -148,7 +148,7 @@ fn validate_external_ips(spec: Node<'_, '_>, old: Option<&Value>, errors: &mut E
             ip::validate(address, &mut faults);
         }
         if faults.is_empty() {
-            ip::validate_endpoint(address, &mut faults);
+            ip::validate_external(address, &mut faults);
         }
         errors.extend(faults);
     }

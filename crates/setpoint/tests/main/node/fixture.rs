@@ -1,21 +1,22 @@
-//! A server in this process, with the node agent and the binder as its clients.
+//! A server in this process, with the node agent and the scheduler as its clients.
 
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
-use setpoint_controllers::node::machine;
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
+use setpoint_controllers::node::{Dispatch, machine};
 use setpoint_controllers::node::registration::Registration;
-use setpoint_controllers::{Binder, NodeAgent};
+use setpoint_controllers::runtime::{Caches, Clock, Context, Runner, feed};
+use setpoint_controllers::{NodeAgent, Scheduler};
 use setpoint_store::{MemoryStore, Options};
 use setpoint_testkit::wait_for;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ impl Cluster {
     pub(super) async fn new() -> Result<Cluster> {
         let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
         let users = Users::new(Vec::new());
-        let setup = Setup { users, issuer, limits: Limits::default(), audit: None };
+        let setup = Setup { users, issuer, limits: Limits::default(), audit: None, surroundings: Surroundings::default() };
         let server = Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
         let server = server.map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
@@ -62,20 +63,29 @@ impl Cluster {
         let client = |user: &str, groups: &[&str]| {
             Client::new(self.server.acting_as(Identity::new(user, groups.iter().copied())), "default")
         };
-        let registration = Registration {
-            facts: machine::facts("local", "local", "fake", Path::new("/")),
-            system: machine::system("0.0.0", "fake"),
-            provider_id: "setpoint://test/local".to_owned(),
-        };
+        let caches = Caches::default();
+        let context = |client: Client| Context::new(client, Clock::System);
         let agent = NodeAgent {
-            client: client("system:node:local", &["system:nodes"]),
-            registration,
+            context: context(client("system:node:local", &["system:nodes"])),
+            dispatch: Dispatch::new(&caches),
+            caches: caches.clone(),
+            registration: Registration {
+                facts: machine::facts("local", "local", "fake", Path::new("/")),
+                system: machine::system("0.0.0", "fake"),
+                provider_id: "setpoint://test/local".to_owned(),
+                owner: None,
+                taints: Vec::new(),
+            },
             provider: self.provider.clone(),
             cluster: self.id.clone(),
+            report: None,
         };
-        let binder = Binder::new(client("system:kube-scheduler", &[]), "local");
+        let scheduling = context(client("system:kube-scheduler", &[]));
+        let scheduler = Runner::new(Scheduler::new(&scheduling, &caches), &caches, &scheduling);
+        let mut feeds = feed::feed(&caches, &client("system:kube-controller-manager", &[]), &scheduling.metrics);
         self.tasks.spawn(agent.run());
-        self.tasks.spawn(binder.run());
+        self.tasks.spawn(scheduler.run());
+        self.tasks.spawn(async move { while feeds.join_next().await.is_some() {} });
     }
 
     /// Ends the node's agents as a crash would.

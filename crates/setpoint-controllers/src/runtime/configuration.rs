@@ -1,0 +1,106 @@
+//! How a controller is driven, and with what.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::Client;
+
+use super::clock::Clock;
+use crate::events::{Recorder, Source};
+use crate::metrics::Metrics;
+use crate::queue;
+
+/// How a controller is driven. A controller says what suits it, and who runs it may say otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// Changes of which kinds wake it.
+    pub kinds: Kinds,
+    /// For how long changes are gathered after a round began; one that comes alone does not wait.
+    pub window: Duration,
+    /// How often everything is looked at even though nothing was heard of it; never if `None`.
+    pub sweep: Option<Duration>,
+    /// How many keys are worked on at the same time.
+    pub at_once: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kinds {
+    All,
+    /// Those of these names, in exactly this case.
+    Only(BTreeSet<String>),
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        let (window, sweep) = (queue::Options::WINDOW, Some(Duration::from_secs(30)));
+        Configuration { kinds: Kinds::All, window, sweep, at_once: 16 }
+    }
+}
+
+impl Configuration {
+    /// For those that hear of everything they read: a look at all of it is for what nobody thought of, and may be rare.
+    pub fn of_workloads() -> Configuration {
+        Configuration { sweep: Some(Duration::from_secs(600)), ..Configuration::default() }
+    }
+}
+
+impl Kinds {
+    pub fn only<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Kinds {
+        Kinds::Only(kinds.into_iter().map(str::to_owned).collect())
+    }
+
+    pub fn includes(&self, kind: &str) -> bool {
+        match self {
+            Kinds::All => true,
+            Kinds::Only(kinds) => kinds.contains(kind),
+        }
+    }
+}
+
+/// What controllers are given. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    pub client: Client,
+    pub clock: Clock,
+    pub metrics: Metrics,
+    /// What all chance follows from; drawn if `None`.
+    pub seed: Option<u64>,
+    /// Whether Events are told.
+    pub tells: bool,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("clock", &self.clock).field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    pub fn new(client: Client, clock: Clock) -> Context {
+        Context { client, clock, metrics: Metrics::default(), seed: None, tells: true }
+    }
+
+    /// The same for another client.
+    pub fn acting_through(&self, client: Client) -> Context {
+        Context { client, ..self.clone() }
+    }
+
+    /// Tells Events on behalf of a component, such as `replicaset-controller`.
+    pub fn recorder(&self, component: &'static str) -> Recorder {
+        self.recorder_on(component, None)
+    }
+
+    /// The same for a component of which every host has one.
+    pub fn recorder_on(&self, component: &'static str, host: Option<&str>) -> Recorder {
+        if !self.tells {
+            return Recorder::silent();
+        }
+        let (host, dropped) = (host.map(str::to_owned), self.metrics.dropped(component));
+        Recorder::open(self.client.clone(), Source { component, host, clock: self.clock, dropped })
+    }
+
+    pub(super) fn queue_options(&self, controller: &'static str, window: Duration) -> queue::Options {
+        let seed = self.seed.unwrap_or_else(rand::random);
+        queue::Options { window, seed, meter: self.metrics.of(controller) }
+    }
+}
