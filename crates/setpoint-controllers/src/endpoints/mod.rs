@@ -59,7 +59,7 @@ impl Controller for ServiceEndpoints {
             let slices = self.caches.endpoint_slices.by(&SLICES_BY_SERVICE, &key.to_string());
             let slices: Vec<&EndpointSlice> = slices.iter().map(|slice| &**slice).collect();
             let endpoints = self.caches.endpoints.get(key);
-            let zones = RefCell::new(BTreeMap::<String, Option<String>>::new());
+            let zones = RefCell::new(BTreeMap::<String, Option<Arc<str>>>::new());
             service::plan(&Facts {
                 service: &service,
                 pods: &pods,

@@ -21,7 +21,7 @@ pub(super) fn service(books: &Books, service: &Service, unmet: &mut Vec<String>)
         labels.and_then(|labels| labels.get("kubernetes.io/service-name")) == service.metadata.name.as_ref()
     };
     let slices = books.endpoint_slices.values().filter(|slice| is_its_own(slice.metadata.labels.as_ref()));
-    let endpoints = slices.flat_map(|slice| slice.endpoints.iter());
+    let endpoints = slices.flat_map(|slice| slice.endpoints.iter().flatten());
     let ready = endpoints.filter(|endpoint| endpoint.conditions.as_ref().is_some_and(|it| it.ready == Some(true)));
     let told = ready.filter_map(|endpoint| endpoint.target_ref.as_ref()?.uid.as_deref()).collect::<BTreeSet<_>>();
     if told != behind {
