@@ -24,7 +24,10 @@ pub(super) fn validate_spec_change(spec: Node<'_, '_>, old: &Value, errors: &mut
         for container in containers.items() {
             let image = container.field("image");
             if image.str().is_empty() {
-                errors.required(&image.path, "");
+                // What has a command may be without an image, as when it was created.
+                if container.field("command").is_empty() {
+                    errors.required(&image.path, "");
+                }
             } else if image.str().trim() != image.str() {
                 errors.invalid(&image.path, image.str(), "must not have leading or trailing whitespace");
             }
@@ -95,7 +98,7 @@ fn without_changeable(spec: &Value, old: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {
         for (index, container) in items(&mut spec, list).enumerate() {
-            container["image"] = old[list][index]["image"].clone();
+            restore(container, &old[list][index], "image");
         }
     }
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
@@ -193,15 +196,22 @@ mod tests {
     fn little_of_a_pod_may_change() {
         let old = json!({
             "containers": [{"name": "c", "image": "a", "resources": {}}],
+            "initContainers": [{"name": "process", "command": ["true"]}],
             "restartPolicy": "Always",
             "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 5, "effect": "NoExecute"}],
             "schedulingGates": [{"name": "g"}],
             "activeDeadlineSeconds": 10,
         });
         type Change = fn(&mut Value);
-        let rows: [(&str, Change, Vec<&str>); 10] = [
-            ("nothing", |_| {}, vec![]),
+        let rows: [(&str, Change, Vec<&str>); 12] = [
+            ("nothing, also where there is a command and no image", |_| {}, vec![]),
             ("an image", |spec| spec["containers"][0]["image"] = json!("b"), vec![]),
+            ("an image beside a command", |spec| spec["initContainers"][0]["image"] = json!("b"), vec![]),
+            (
+                "neither an image nor a command",
+                |spec| spec["containers"][0]["image"] = json!(""),
+                vec!["spec.containers[0].image: Required value"],
+            ),
             ("how long a taint is tolerated", |spec| spec["tolerations"][0]["tolerationSeconds"] = json!(9), vec![]),
             ("a gate opened", |spec| spec["schedulingGates"] = json!([]), vec![]),
             ("fewer nodes for a gated pod", |spec| spec["nodeSelector"] = json!({"disk": "ssd"}), vec![]),
