@@ -24,7 +24,10 @@ pub(super) fn validate_spec_change(spec: Node<'_, '_>, old: &Value, errors: &mut
         for container in containers.items() {
             let image = container.field("image");
             if image.str().is_empty() {
-                errors.required(&image.path, "");
+                // What has a command can do without an image, as when it is created.
+                if container.field("command").is_empty() {
+                    errors.required(&image.path, "");
+                }
             } else if image.str().trim() != image.str() {
                 errors.invalid(&image.path, image.str(), "must not have leading or trailing whitespace");
             }
@@ -95,7 +98,7 @@ fn without_changeable(spec: &Value, old: &Value) -> Value {
     let mut spec = spec.clone();
     for list in ["containers", "initContainers"] {
         for (index, container) in items(&mut spec, list).enumerate() {
-            container["image"] = old[list][index]["image"].clone();
+            restore(container, &old[list][index], "image");
         }
     }
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
@@ -246,6 +249,20 @@ mod tests {
             let mut errors = Errors::default();
             let root = Node::root(&object);
             validate_spec_change(root.field("spec"), &old, &mut errors);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_without_an_image_can_be_changed_as_any_other() {
+        let rows = [
+            ("a command", json!({"name": "c", "command": ["true"]}), vec![]),
+            ("neither", json!({"name": "c"}), vec!["spec.containers[0].image: Required value"]),
+        ];
+        for (name, container, expected) in rows {
+            let object = json!({"spec": {"containers": [container]}});
+            let mut errors = Errors::default();
+            validate_spec_change(Node::root(&object).field("spec"), &object["spec"], &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
         }
     }
