@@ -76,18 +76,19 @@ pub(crate) async fn run(server: Arc<Shared>) {
         }
     };
     tokio::select! {
+        biased;
         () = expire => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }
 
 async fn follow(server: &Shared) -> Error {
-    let mut follower = match Follower::start(server.store.as_ref(), Timestamp::now(), TICK).await {
+    let mut follower = match Follower::start(server.store.as_ref(), server.surroundings.now(), TICK).await {
         Ok(follower) => follower,
         Err(error) => return error,
     };
     loop {
-        match follower.step(Timestamp::now).await {
+        match follower.step(|| server.surroundings.now()).await {
             Ok(Step::Heard) => {}
             Ok(Step::Removed(keys)) => keys.iter().for_each(|key| {
                 let namespace = key[EVENTS.len()..].split('/').next().unwrap_or_default();
@@ -145,6 +146,7 @@ impl<'a> Follower<'a> {
     /// Waits for the next Event or the next tick, and does what follows.
     async fn step(&mut self, now: impl Fn() -> Timestamp) -> Result<Step, Error> {
         tokio::select! {
+            biased;
             event = self.watch.next() => {
                 let event = event?;
                 let stored = event.value.clone().map(|bytes| Stored::new(bytes, event.revision));

@@ -60,9 +60,11 @@ pub mod server;
 pub mod service_ip;
 pub mod settled;
 pub mod streams;
+pub mod surroundings;
 pub mod verbs;
 pub mod write;
 
 pub use authentication::{Identity, Issuer, Users};
 pub use in_process::InProcess;
 pub use server::{Server, Setup};
+pub use surroundings::Surroundings;

@@ -36,6 +36,7 @@ use crate::schema::Schemas;
 use crate::service_ip::Allocator;
 use crate::settled::Settled;
 use crate::streams::{PodAccess, Pods, Upgrade};
+use crate::surroundings::Surroundings;
 use crate::{audit, built_in, discovery, expiry, fairness, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
@@ -76,6 +77,8 @@ pub struct Shared {
     /// The way to the Pods that run.
     pub pods: Pods,
     pub audit: Option<audit::Log>,
+    /// Where time and chance come from.
+    pub surroundings: Surroundings,
     ready: AtomicBool,
     stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -88,6 +91,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Where it is written who did what; nowhere if `None`.
     pub audit: Option<audit::Log>,
+    /// Where time and chance come from: by default, from the system.
+    pub surroundings: Surroundings,
 }
 
 /// The address that a request came from, put into its extensions by the transport.
@@ -165,6 +170,7 @@ impl Server {
             fairness: Fairness::new(setup.limits),
             pods: Pods::default(),
             audit: setup.audit,
+            surroundings: setup.surroundings,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
             store,
@@ -304,7 +310,7 @@ impl Server {
         about.resource = resource.plural.to_string();
         about.deprecation = resource.behaviour.deprecation().map(str::to_owned);
         let _in_flight = self.0.metrics.in_flight(verb);
-        let (headers, now) = (parts.headers.clone(), Timestamp::now());
+        let (headers, now) = (parts.headers.clone(), self.0.surroundings.now());
         let call = Call { caller, resource, verb, path, query, headers, body, now, place: None };
         let subresource = call.path.subresource.as_deref().and_then(|name| call.resource.subresource(name));
         match (verb, subresource) {

@@ -37,7 +37,6 @@ pub(crate) enum Request {
 
 #[derive(Debug)]
 pub(crate) struct Committer<E> {
-    requests: Receiver<Request>,
     engine: E,
     shared: Arc<Shared>,
     options: Options,
@@ -46,34 +45,22 @@ pub(crate) struct Committer<E> {
 }
 
 impl<E: Engine> Committer<E> {
-    pub(crate) fn new(requests: Receiver<Request>, engine: E, shared: Arc<Shared>, options: Options) -> Self {
-        Self { requests, engine, shared, options, compactions: VecDeque::new(), failure: None }
+    pub(crate) fn new(engine: E, shared: Arc<Shared>, options: Options) -> Self {
+        Self { engine, shared, options, compactions: VecDeque::new(), failure: None }
     }
 
     /// Serves requests until the store is closed or dropped.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, requests: Receiver<Request>) {
         let hub = Closing(self.shared.hub.clone());
         let closing = loop {
-            let Gathered { commits, closing, .. } = self.gather();
-            let done = match self.failure.clone() {
-                None => self.commit(commits).and_then(|()| self.compact()),
-                Some(failure) => {
-                    self.refuse(commits, &failure);
-                    Ok(())
-                }
-            };
-            if let Err(error) = done {
-                tracing::error!(%error, "the store refuses commits until it is opened again");
-                self.shared.refusing.store(true, Relaxed);
-                self.failure = Some(error);
-            }
+            let Gathered { commits, closing, .. } = self.gather(&requests);
+            self.serve(commits);
             if let Some(closing) = closing {
                 break closing;
             }
         };
-        let Self { engine, requests, .. } = self;
         // The engine lets go of its files before anyone hears that the store is closed.
-        drop(engine);
+        drop(self);
         drop(hub);
         drop(requests);
         for answer in closing {
@@ -82,11 +69,40 @@ impl<E: Engine> Committer<E> {
         }
     }
 
+    /// Serves a commit at once, in the thread of whoever asks.
+    pub(crate) fn serve_commit(&mut self, commit: Commit, answer: oneshot::Sender<Result<Committed>>) {
+        self.serve(vec![(commit, answer)]);
+    }
+
+    /// Serves a compaction at once, in the thread of whoever asks.
+    pub(crate) fn serve_compaction(&mut self, revision: Revision, answer: oneshot::Sender<Result<()>>) {
+        self.compactions.push_back((revision, answer));
+        while !self.compactions.is_empty() {
+            self.serve(Vec::new());
+        }
+    }
+
+    /// Makes commits together, and a piece of the compaction that was asked for.
+    fn serve(&mut self, commits: Vec<Pending>) {
+        let done = match self.failure.clone() {
+            None => self.commit(commits).and_then(|()| self.compact()),
+            Some(failure) => {
+                self.refuse(commits, &failure);
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            tracing::error!(%error, "the store refuses commits until it is opened again");
+            self.shared.refusing.store(true, Relaxed);
+            self.failure = Some(error);
+        }
+    }
+
     /// Waits for something to do and takes all that waits.
-    fn gather(&mut self) -> Gathered {
+    fn gather(&mut self, requests: &Receiver<Request>) -> Gathered {
         let mut gathered = Gathered::default();
         let patience = if self.compactions.is_empty() { IDLE } else { Duration::ZERO };
-        let mut next = match self.requests.recv_timeout(patience) {
+        let mut next = match requests.recv_timeout(patience) {
             Ok(request) => Some(request),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
@@ -103,7 +119,7 @@ impl<E: Engine> Committer<E> {
                 Request::Compact { revision, answer } => self.compactions.push_back((revision, answer)),
                 Request::Close { answer } => gathered.closing.get_or_insert_default().push(answer),
             }
-            next = if gathered.has_room() { self.requests.try_recv().ok() } else { None };
+            next = if gathered.has_room() { requests.try_recv().ok() } else { None };
         }
         gathered
     }

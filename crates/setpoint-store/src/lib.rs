@@ -4,7 +4,7 @@
 //! - [`MemoryStore`] and [`EmbeddedStore`]: its implementations
 //! - [`conformance`]: what every implementation must pass
 //!
-//! Within: `state` is the truth in memory, with its `history`; `committer` is the one thread that changes it, after an
+//! Within: `state` is the truth in memory, with its `history`; `committer` changes it, one batch at a time (in a thread of its own, or inline), after an
 //! `engine` has made the change durable; `watching` brings every event to the `queue` of whom it concerns, who reads
 //! it through a `subscription`; `resident` puts them together.
 //!

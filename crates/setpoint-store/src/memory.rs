@@ -25,4 +25,10 @@ impl MemoryStore {
     pub fn new(options: Options) -> Self {
         Self::start(Volatile, State::default(), options).expect("two threads can be started")
     }
+
+    /// One without threads: whoever commits makes the commit visible and tells those who watch, before it is answered. So
+    /// everything that happens follows from the order of the calls, as simulations need it.
+    pub fn inline(options: Options) -> Self {
+        Self::without_threads(Volatile, State::default(), options)
+    }
 }

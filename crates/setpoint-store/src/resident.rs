@@ -1,6 +1,5 @@
 //! A store whose truth is in memory: reads never wait for a disk, and an engine makes the commits durable.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use crate::committer::{Committer, Request};
@@ -33,10 +32,21 @@ const LONGEST_KEY: usize = 65_535;
 #[derive(Debug)]
 pub struct Resident<E> {
     shared: Arc<Shared>,
-    requests: Option<mpsc::Sender<Request>>,
-    committer: Option<JoinHandle<()>>,
-    dispatcher: Option<JoinHandle<()>>,
-    engine: PhantomData<fn() -> E>,
+    work: Work<E>,
+}
+
+/// Who commits, and tells those who watch.
+#[derive(Debug)]
+enum Work<E> {
+    /// Two threads, so that one who commits waits for nobody's engine but its own batch's.
+    Threads {
+        requests: Option<mpsc::Sender<Request>>,
+        committer: Option<JoinHandle<()>>,
+        dispatcher: Option<JoinHandle<()>>,
+    },
+    /// Whoever asks, before it is answered; nobody once the store is closed. For engines that do not wait, where what
+    /// happens must follow from what was asked alone.
+    Caller(Mutex<Option<Committer<E>>>),
 }
 
 #[derive(Debug)]
@@ -55,6 +65,14 @@ pub(crate) struct Batches {
     pub(crate) micros: Recorder,
 }
 
+impl Shared {
+    fn new(state: State) -> Arc<Shared> {
+        let state = Arc::new(RwLock::new(state));
+        let hub = Arc::new(Hub::new(state.clone()));
+        Arc::new(Shared { state, hub, batches: Batches::default(), refusing: AtomicBool::new(false) })
+    }
+}
+
 impl Default for Batches {
     fn default() -> Self {
         const COMMITS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -67,26 +85,47 @@ impl Default for Batches {
 impl<E: Engine> Resident<E> {
     /// Starts a store with the state that its engine kept.
     pub(crate) fn start(engine: E, state: State, options: Options) -> std::io::Result<Self> {
-        let state = Arc::new(RwLock::new(state));
-        let hub = Arc::new(Hub::new(state.clone()));
-        let shared =
-            Arc::new(Shared { state, hub: hub.clone(), batches: Batches::default(), refusing: AtomicBool::new(false) });
+        let shared = Shared::new(state);
         let (requests, receiver) = mpsc::channel();
-        let committer = Committer::new(receiver, engine, shared.clone(), options);
+        let committer = Committer::new(engine, shared.clone(), options);
+        let hub = shared.hub.clone();
         let dispatcher = thread::Builder::new().name("store-dispatcher".into()).spawn(move || hub.dispatch())?;
-        let committer = thread::Builder::new().name("store-committer".into()).spawn(move || committer.run())?;
-        Ok(Self {
-            shared,
-            requests: Some(requests),
-            committer: Some(committer),
-            dispatcher: Some(dispatcher),
-            engine: PhantomData,
-        })
+        let committer = thread::Builder::new().name("store-committer".into()).spawn(move || committer.run(receiver))?;
+        let (committer, dispatcher) = (Some(committer), Some(dispatcher));
+        Ok(Self { shared, work: Work::Threads { requests: Some(requests), committer, dispatcher } })
+    }
+
+    /// A store without threads: each commit is made, and told, by whoever asks for it.
+    pub(crate) fn without_threads(engine: E, state: State, options: Options) -> Self {
+        let shared = Shared::new(state);
+        let committer = Committer::new(engine, shared.clone(), options);
+        Self { shared, work: Work::Caller(Mutex::new(Some(committer))) }
     }
 
     fn request(&self, request: Request) -> Result<()> {
-        let requests = self.requests.as_ref().ok_or(Error::Closed)?;
-        requests.send(request).map_err(|_| Error::Closed)
+        match &self.work {
+            Work::Threads { requests, .. } => {
+                let requests = requests.as_ref().ok_or(Error::Closed)?;
+                requests.send(request).map_err(|_| Error::Closed)
+            }
+            Work::Caller(committer) => {
+                let mut committer = committer.lock();
+                let present = committer.as_mut().ok_or(Error::Closed)?;
+                match request {
+                    Request::Commit { commit, answer } => present.serve_commit(commit, answer),
+                    Request::Compact { revision, answer } => present.serve_compaction(revision, answer),
+                    Request::Close { answer } => {
+                        *committer = None;
+                        self.shared.hub.dispatch_all();
+                        self.shared.hub.end();
+                        let _ = answer.send(());
+                        return Ok(());
+                    }
+                }
+                self.shared.hub.dispatch_all();
+                Ok(())
+            }
+        }
     }
 
     /// Reads a directory in chunks that all see the same revision.
@@ -187,7 +226,11 @@ impl<E: Engine> Store for Resident<E> {
 
     fn is_healthy(&self) -> bool {
         let runs = |thread: &Option<JoinHandle<()>>| thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        !self.shared.refusing.load(Relaxed) && runs(&self.committer) && runs(&self.dispatcher)
+        !self.shared.refusing.load(Relaxed)
+            && match &self.work {
+                Work::Threads { committer, dispatcher, .. } => runs(committer) && runs(dispatcher),
+                Work::Caller(committer) => committer.lock().is_some(),
+            }
     }
 
     fn statistics(&self) -> Statistics {
@@ -213,8 +256,13 @@ impl<E: Engine> Store for Resident<E> {
 
 impl<E> Drop for Resident<E> {
     fn drop(&mut self) {
-        self.requests = None;
-        for thread in [self.committer.take(), self.dispatcher.take()].into_iter().flatten() {
+        let Work::Threads { requests, committer, dispatcher } = &mut self.work else {
+            // Whoever still watches learns that nothing comes any more.
+            self.shared.hub.end();
+            return;
+        };
+        *requests = None;
+        for thread in [committer.take(), dispatcher.take()].into_iter().flatten() {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store panicked");
             }

@@ -150,11 +150,25 @@ impl Hub {
                 signal.commits = false;
                 signal.closing
             };
-            while self.dispatch_chunk() {}
+            self.dispatch_all();
             if closing {
                 return;
             }
         }
+    }
+
+    /// Queues every commit there is.
+    pub(crate) fn dispatch_all(&self) {
+        while self.dispatch_chunk() {}
+    }
+
+    /// Ends all watches.
+    pub(crate) fn end(&self) {
+        let mut watchers = self.watchers.lock();
+        watchers.closed = true;
+        let wakers: Vec<Waker> = watchers.all().filter_map(|queue| queue.lock().close()).collect();
+        drop(watchers);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Sees to it that commits are in the queues they belong to before history forgets them. So history never overtakes
@@ -204,11 +218,7 @@ struct Ending<'a>(&'a Hub);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let mut watchers = self.0.watchers.lock();
-        watchers.closed = true;
-        let wakers: Vec<Waker> = watchers.all().filter_map(|queue| queue.lock().close()).collect();
-        drop(watchers);
-        wakers.into_iter().for_each(Waker::wake);
+        self.0.end();
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Server, Setup, Users, audit, kinds, listener};
+use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds, listener};
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::net::TcpListener;
 
@@ -106,7 +106,13 @@ impl Up {
         };
         let url = format!("https://{}", reachable(address));
         let audit = self.open_audit_log(&data)?;
-        let setup = Setup { users, issuer: issuer::open(&data)?, limits: Limits::default(), audit: audit.clone() };
+        let setup = Setup {
+            users,
+            issuer: issuer::open(&data)?,
+            limits: Limits::default(),
+            audit: audit.clone(),
+            surroundings: Surroundings::default(),
+        };
         let server = Server::open(store.clone(), setup)
             .await
             .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;

@@ -5,12 +5,11 @@
 //! wrote it and in whatever order, and a definition can be used as soon as its create is answered. One that is deleted
 //! stays until its objects are gone; [`Cleaner`] sees to that.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_api::protection;
@@ -45,7 +44,7 @@ pub struct Definitions {
     turn: tokio::sync::Mutex<()>,
     known: tokio::sync::Mutex<BTreeMap<String, Known>>,
     /// The names of those that are being deleted.
-    terminating: Mutex<HashSet<String>>,
+    terminating: Mutex<BTreeSet<String>>,
     wake: mpsc::UnboundedSender<String>,
 }
 
@@ -91,7 +90,7 @@ impl Definitions {
         let old = definition.clone();
         let (name, group) = (text_at(definition, &["metadata", "name"]), text_at(definition, &["spec", "group"]));
         let taken = taken(&server.registry(), &known, name, group);
-        names::settle(definition, &taken, Timestamp::now());
+        names::settle(definition, &taken, server.surroundings.now());
         record_of_settled(server, definition, &old, record)
     }
 
@@ -192,7 +191,7 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
         let mut revision = entry.revision;
         if !terminating {
             let taken = taken(&server.registry(), known, name, text_at(&definition, &["spec", "group"]));
-            if names::settle(&mut definition, &taken, Timestamp::now()) {
+            if names::settle(&mut definition, &taken, server.surroundings.now()) {
                 let record = record_of_settled(server, &mut definition, &resource.value(&stored), stored.record())?;
                 let value = Some(object::encode(&definition, &record));
                 let commit = Commit { key: key.clone(), value, expected: Expected::Revision(entry.revision) };
@@ -215,7 +214,7 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
 /// What the server says of a definition is the server's.
 fn record_of_settled(server: &Shared, definition: &mut Value, old: &Value, record: &[u8]) -> Result<Vec<u8>> {
     let resource = server.registry().built_in(DEFINITIONS.0, "v1", DEFINITIONS.1);
-    let (api_version, now) = (resource.api_version(), deletion::seconds(Timestamp::now()));
+    let (api_version, now) = (resource.api_version(), deletion::seconds(server.surroundings.now()));
     let writer = Writer { manager: "kube-apiserver", api_version: &api_version, subresource: "status", now: &now };
     record::of_changed(&resource, definition, old, record, Part::Status, &writer)
 }
@@ -287,9 +286,10 @@ impl Cleaner {
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let due: HashSet<String> = tokio::select! {
+            let due: BTreeSet<String> = tokio::select! {
+                biased;
                 Some(first) = self.woken.recv() => {
-                    let mut due = HashSet::from([first]);
+                    let mut due = BTreeSet::from([first]);
                     while let Ok(next) = self.woken.try_recv() {
                         due.insert(next);
                     }
@@ -326,7 +326,7 @@ async fn clean_up(server: &Shared, name: &str) -> Result<()> {
         };
         let _turn = server.definitions.turn().await;
         let (status, reason, message) = outcome.condition();
-        names::set_condition(&mut definition, "Terminating", status, reason, &message, Timestamp::now());
+        names::set_condition(&mut definition, "Terminating", status, reason, &message, server.surroundings.now());
         if !matches!(outcome, Outcome::Left(_))
             && let Some(finalizers) = definition["metadata"]["finalizers"].as_array_mut()
         {
@@ -385,7 +385,7 @@ async fn delete_objects(server: &Shared, definition: &Value) -> Result<Outcome> 
             by_namespace.entry(namespace).or_default().push(stored);
         }
         for (namespace, items) in by_namespace {
-            verbs::delete_all(server, &itself, &resource, namespace.as_deref(), &items, &options, Timestamp::now())
+            verbs::delete_all(server, &itself, &resource, namespace.as_deref(), &items, &options, server.surroundings.now())
                 .await?;
         }
         match page.entries.last() {

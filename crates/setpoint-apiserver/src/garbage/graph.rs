@@ -27,7 +27,7 @@ pub struct Graph {
 #[derive(Debug, Default)]
 struct Owned {
     /// The dependents, and whether the owner waits for each when it is deleted in the foreground.
-    dependents: HashMap<Key, bool>,
+    dependents: BTreeMap<Key, bool>,
     blocking: usize,
     /// Where the owner was.
     gone: Option<Key>,

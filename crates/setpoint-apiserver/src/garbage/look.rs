@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_store::At;
@@ -152,7 +151,7 @@ async fn delete(
         revision: Some(object.revision().to_string()),
         ..DeleteOptions::default()
     };
-    let (namespace, now) = (place.namespace(), Timestamp::now());
+    let (namespace, now) = (place.namespace(), server.surroundings.now());
     verbs::delete_object(server, &Caller::server(), &place.resource, namespace, &place.name, &options, now)
         .await
         .map(drop)
@@ -196,7 +195,7 @@ pub(super) async fn send(
         query: Query::parse(Some(MANAGER)),
         headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]),
         body: Bytes::from(body.to_string()),
-        now: Timestamp::now(),
+        now: server.surroundings.now(),
         place: None,
     };
     let answer: std::result::Result<_, Failure> = verbs::run(server, call).await;

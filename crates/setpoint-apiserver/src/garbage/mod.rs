@@ -55,6 +55,7 @@ pub(crate) const EVENTS: &str = "/core/events/";
 pub(crate) async fn run(server: Arc<Shared>) {
     let mut stopping = server.stopping();
     tokio::select! {
+        biased;
         () = collect(&server) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
@@ -131,6 +132,7 @@ impl Collector {
             self.start_looks();
             let due = self.queue.due();
             tokio::select! {
+                biased;
                 event = watch.next() => {
                     if let Err(error) = event.and_then(|event| self.take_note(&event, watch.as_mut())) {
                         return error;

@@ -51,7 +51,7 @@ async fn is_anywhere(server: &Shared, reference: &Reference, owner: &Kept) -> Re
 }
 
 async fn write(server: &Shared, dependent: &Place, facts: &Facts, reference: &Reference) {
-    let now = Timestamp::now();
+    let now = server.surroundings.now();
     let place = Place {
         resource: Arc::clone(&server.registry().built_in("", "v1", "events")),
         namespace: Some(dependent.namespace().unwrap_or("default").to_owned()),

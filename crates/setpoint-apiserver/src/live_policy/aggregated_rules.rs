@@ -25,6 +25,7 @@ pub async fn run(server: Arc<Shared>) {
     let mut stopping = server.stopping();
     loop {
         tokio::select! {
+            biased;
             () = server.policy.cluster_roles.notified() => {}
             _ = stopping.wait_for(|stopping| *stopping) => return,
         }

@@ -6,18 +6,16 @@
 
 mod conditions;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_api::protection::{self, PROTECTED};
 use setpoint_store::{At, Commit, Expected, Range};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
-use uuid::Uuid;
 
 use crate::apply::Writer;
 use crate::authentication::Caller;
@@ -46,7 +44,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// Handles to the emptier.
 #[derive(Debug)]
 pub struct Namespaces {
-    terminating: Mutex<HashSet<String>>,
+    terminating: Mutex<BTreeSet<String>>,
     wake: mpsc::UnboundedSender<String>,
 }
 
@@ -67,7 +65,7 @@ impl Namespaces {
         let resource = server.registry().built_in("", "v1", "namespaces");
         for name in INITIAL {
             let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            let stamp = Stamp { now: Timestamp::now(), uid: Uuid::new_v4().to_string(), suffix: String::new() };
+            let stamp = Stamp { now: server.surroundings.now(), uid: server.surroundings.uid(), suffix: String::new() };
             write::begin_create(&resource, &mut namespace, &stamp)?;
             let now = deletion::seconds(stamp.now);
             let writer = Writer { manager: ITSELF, api_version: "v1", subresource: "", now: &now };
@@ -161,11 +159,12 @@ impl Emptier {
         // Each in a task of its own: one that breaks an invariant ends alone.
         let mut work = JoinSet::new();
         let mut busy: HashMap<Id, String> = HashMap::new();
-        let mut again = HashSet::new();
+        let mut again = BTreeSet::new();
         loop {
-            let due: HashSet<String> = tokio::select! {
+            let due: BTreeSet<String> = tokio::select! {
+                biased;
                 Some(first) = self.woken.recv() => {
-                    let mut due = HashSet::from([first]);
+                    let mut due = BTreeSet::from([first]);
                     while let Ok(next) = self.woken.try_recv() {
                         due.insert(next);
                     }
@@ -233,7 +232,7 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let page = server.store.range(range).await?;
         let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
         let left =
-            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, Timestamp::now()).await?;
+            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, server.surroundings.now()).await?;
         kept.extend(left.going.iter().map(finalizers));
         kept.extend(left.protected.iter().map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {
@@ -257,7 +256,7 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Re
     let current = Stored::from(&entry);
     let old = resource.value(&current);
     let mut new = old.clone();
-    conditions::set(&mut new, remaining, Timestamp::now());
+    conditions::set(&mut new, remaining, server.surroundings.now());
     if remaining.is_empty()
         && let Some(finalizers) = new["spec"]["finalizers"].as_array_mut()
     {

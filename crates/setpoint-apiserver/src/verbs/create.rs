@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use rand::Rng;
 use setpoint_store::{At, Commit, Expected};
-use uuid::Uuid;
 
 use super::{Written, read, services, write};
 use crate::admission::{self, Change};
@@ -74,7 +72,7 @@ pub(super) async fn insert(
     let tries = if generates { NAME_TRIES } else { 1 };
     let mut name = String::new();
     for left in (0..tries).rev() {
-        let stamp = Stamp { now: call.now, uid: Uuid::new_v4().to_string(), suffix: random_suffix() };
+        let stamp = Stamp { now: call.now, uid: server.surroundings.uid(), suffix: server.surroundings.suffix() };
         let mut candidate = if left == 0 { object.take() } else { object.clone() };
         write::begin_create(resource, &mut candidate, &stamp)?;
         let record = match &record {
@@ -134,13 +132,6 @@ pub(super) fn record_of_new(
     let (api_version, subresource) = (resource.api_version(), call.path.subresource.as_deref().unwrap_or_default());
     let writer = Writer { manager: &manager, api_version: &api_version, subresource, now: &now };
     record::of_new(resource, object, &writer)
-}
-
-/// Five characters that form no words: no vowels, nothing that looks like another.
-fn random_suffix() -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut rng = rand::rng();
-    (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
 }
 
 /// An object that an update found missing, made by that update. Only for kinds that allow it.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::run;
@@ -36,7 +35,7 @@ pub async fn apply_as_server(
         query: Query::parse(Some(&format!("fieldManager={manager}&force=true&fieldValidation=Strict"))),
         headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/apply-patch+yaml"))]),
         body: config.to_string().into(),
-        now: Timestamp::now(),
+        now: server.surroundings.now(),
         place: None,
         resource,
     };

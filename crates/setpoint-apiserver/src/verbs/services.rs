@@ -58,7 +58,7 @@ pub(super) fn allocate<'s>(
     if !is_service(resource) {
         return Ok(Taken { services, claim: None });
     }
-    let allocated = service::allocate(object, old, &mut services.lock(), &mut rand::random::<u64>);
+    let allocated = service::allocate(object, old, &mut services.lock(), &mut || server.surroundings.random());
     let claim = allocated.map_err(|refusal| match refusal {
         Refusal::Invalid(errors) => Failure::invalid(resource, text_at(object, &["metadata", "name"]), errors),
         Refusal::Exhausted(why) => Failure::unavailable(why),

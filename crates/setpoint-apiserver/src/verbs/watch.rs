@@ -59,7 +59,8 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         Err(failure) => return Err(failure),
     };
     let timeout_s = options.timeout_seconds.filter(|seconds| *seconds > 0);
-    let timeout = Duration::from_secs(timeout_s.unwrap_or_else(|| rand::random_range(LONGEST_S)).min(LONGEST_S.end));
+    let some_time_s = || LONGEST_S.start + server.surroundings.random() % (LONGEST_S.end - LONGEST_S.start);
+    let timeout = Duration::from_secs(timeout_s.unwrap_or_else(some_time_s).min(LONGEST_S.end));
     let follower = Follower {
         leave,
         redefinitions: call.resource.custom.is_some().then(|| server.registry_changes()),

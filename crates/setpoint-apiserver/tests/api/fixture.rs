@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::response::{Body, Response};
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users, audit};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users, audit};
 use setpoint_store::{MemoryStore, Options, Store};
 use tower::ServiceExt;
 
@@ -68,7 +68,7 @@ impl Api {
     /// A server with limits and an audit log of a test's own.
     pub(crate) async fn set_up(store: Arc<dyn Store>, limits: Limits, audit: Option<audit::Log>) -> Api {
         let users = Users::new([(TOKEN.to_owned(), identity())]);
-        let setup = Setup { users, issuer: ISSUER.clone(), limits, audit };
+        let setup = Setup { users, issuer: ISSUER.clone(), limits, audit, surroundings: Surroundings::default() };
         let server = Server::open(store.clone(), setup).await.expect("a server opens over a store in memory");
         Api { server, store, who: identity() }
     }

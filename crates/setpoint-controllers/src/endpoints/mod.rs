@@ -11,6 +11,9 @@
 mod wakeup;
 mod writes;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
@@ -56,12 +59,16 @@ impl Controller for ServiceEndpoints {
             let slices = self.caches.endpoint_slices.by(&SLICES_BY_SERVICE, &key.to_string());
             let slices: Vec<&EndpointSlice> = slices.iter().map(|slice| &**slice).collect();
             let endpoints = self.caches.endpoints.get(key);
+            let zones = RefCell::new(BTreeMap::<String, Option<Arc<str>>>::new());
             service::plan(&Facts {
                 service: &service,
                 pods: &pods,
                 slices: &slices,
                 endpoints: endpoints.as_deref(),
-                zone: &|node| self.zone(node),
+                zone: &|node| match zones.borrow_mut().entry(node.to_owned()) {
+                    Entry::Occupied(known) => known.get().clone(),
+                    Entry::Vacant(new) => new.insert(self.zone(node)).clone(),
+                },
                 is_taken: &|name| self.caches.endpoint_slices.get(&Name::new(&key.namespace, name)).is_some(),
             })
         };
@@ -97,7 +104,8 @@ impl ServiceEndpoints {
         pods
     }
 
-    fn zone(&self, node: &str) -> Option<String> {
-        self.caches.nodes.get(&Name::new("", node))?.metadata.labels.as_ref()?.get(ZONE).cloned()
+    fn zone(&self, node: &str) -> Option<Arc<str>> {
+        let node = self.caches.nodes.get(&Name::new("", node))?;
+        node.metadata.labels.as_ref()?.get(ZONE).map(|zone| zone.as_str().into())
     }
 }

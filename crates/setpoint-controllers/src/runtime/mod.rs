@@ -25,6 +25,8 @@ pub mod name;
 pub mod report;
 pub mod round;
 pub mod runner;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{Cache, Change, Follows, Index};
 pub use caches::Caches;

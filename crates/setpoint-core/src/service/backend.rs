@@ -1,6 +1,7 @@
 //! A Pod behind a Service: whether it is one, where it is reached, and how it is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
@@ -19,7 +20,7 @@ pub struct Backend<'a> {
     pub is_serving: bool,
     pub is_terminating: bool,
     hostname: Option<&'a str>,
-    zone: Option<String>,
+    zone: Option<Arc<str>>,
 }
 
 /// Whether a Service selects an object with these labels.
@@ -82,7 +83,7 @@ impl<'a> Backend<'a> {
             && is(|conditions| conditions.terminating) == Some(self.is_terminating)
             && endpoint.node_name.as_deref() == node(self.pod)
             && endpoint.hostname.as_deref() == self.hostname
-            && endpoint.zone == self.zone
+            && endpoint.zone.as_deref() == self.zone.as_deref()
             && endpoint.target_ref.as_ref().and_then(|target| target.name.as_ref()) == self.pod.metadata.name.as_ref()
     }
 
@@ -98,7 +99,7 @@ impl<'a> Backend<'a> {
             hostname: self.hostname.map(str::to_owned),
             node_name: node(self.pod).map(str::to_owned),
             target_ref: Some(self.reference()),
-            zone: self.zone.clone(),
+            zone: self.zone.as_deref().map(str::to_owned),
             ..Endpoint::default()
         }
     }

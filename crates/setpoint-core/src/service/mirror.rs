@@ -42,8 +42,8 @@ pub(super) fn plan(facts: &Facts<'_>) -> Option<Mirror> {
         return Some(Mirror::Create(Endpoints { metadata, subsets }));
     };
     let annotations = truncated(old.metadata.annotations.clone(), is_truncated);
-    let old_subsets = old.subsets.clone().filter(|subsets| !subsets.is_empty());
-    if old_subsets == subsets
+    let old_subsets = old.subsets.as_ref().filter(|subsets| !subsets.is_empty());
+    if old_subsets == subsets.as_ref()
         && old.metadata.labels.as_ref() == Some(&labels)
         && old.metadata.annotations == annotations
     {

@@ -20,6 +20,7 @@ pub mod slices;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -47,7 +48,7 @@ pub struct Facts<'a> {
     /// The Endpoints of its name.
     pub endpoints: Option<&'a Endpoints>,
     /// The zone that a node is in.
-    pub zone: &'a dyn Fn(&str) -> Option<String>,
+    pub zone: &'a dyn Fn(&str) -> Option<Arc<str>>,
     /// Whether there is a slice of this name, whosever it is.
     pub is_taken: &'a dyn Fn(&str) -> bool,
 }

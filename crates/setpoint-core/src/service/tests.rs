@@ -48,7 +48,7 @@ impl World {
             pods: &pods,
             slices: &slices,
             endpoints: self.endpoints.as_ref(),
-            zone: &|node| (node == "n1").then(|| "east".to_owned()),
+            zone: &|node| (node == "n1").then(|| "east".into()),
             is_taken: &|name| self.slices.iter().any(|slice| slice.metadata.name.as_deref() == Some(name)),
         })
     }

@@ -1,6 +1,7 @@
 //! How the simulated deployer is registered: one place for each environment, for as long as the process lives.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -15,19 +16,31 @@ use crate::provider::{Abilities, Answer};
 use crate::registry::{Context, Driver, Parts, Settings};
 
 /// The simulated deployer.
-#[derive(Debug)]
 pub struct SimulatedDriver {
     abilities: Abilities,
     /// How the places behave that the conformance suite runs on.
     subjects: Program,
+    /// What time it is when a place is opened.
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     places: Mutex<BTreeMap<String, Place>>,
+}
+
+impl fmt::Debug for SimulatedDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedDriver").field("places", &self.places.lock().keys()).finish_non_exhaustive()
+    }
 }
 
 impl SimulatedDriver {
     /// One whose conformance suite runs on places that behave like this.
     pub fn new(subjects: Program) -> SimulatedDriver {
         let abilities = abilities(&Program::default());
-        SimulatedDriver { abilities, subjects, places: Mutex::default() }
+        SimulatedDriver { abilities, subjects, clock: Box::new(Timestamp::now), places: Mutex::default() }
+    }
+
+    /// One whose places are opened at the time that this clock shows.
+    pub fn by(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> SimulatedDriver {
+        SimulatedDriver { clock: Box::new(clock), ..SimulatedDriver::default() }
     }
 
     /// The place of an environment, if it was opened.
@@ -42,7 +55,7 @@ impl SimulatedDriver {
             place.reprogram(program)?;
             return Ok(place.clone());
         }
-        let place = Place::new(program, Timestamp::now());
+        let place = Place::new(program, (self.clock)());
         places.insert(context.environment.clone(), place.clone());
         Ok(place)
     }

@@ -10,6 +10,11 @@ use crate::subjects::Memory;
 
 setpoint_store::conformance_tests!(Memory);
 
+/// The same without threads.
+mod inline {
+    setpoint_store::conformance_tests!(crate::subjects::Inline);
+}
+
 fn short_history() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Options { history_commits: 4, ..Options::default() }))
 }

@@ -10,7 +10,7 @@ use setpoint_store::conformance::Subject;
 use setpoint_store::{At, Commit, Error, Event, Expected, Range, Revision, Store};
 use tokio::runtime::Runtime;
 
-use crate::subjects::{Embedded, Memory, Sealed};
+use crate::subjects::{Embedded, Inline, Memory, Sealed};
 
 const KEYS: [&str; 6] = ["/a", "/a/x", "/a/y", "/ab/x", "/b/x/1", "/b/y"];
 const SCOPES: [&str; 6] = ["/", "/a/", "/a", "/b/", "/b/x/", "/c/"];
@@ -219,6 +219,11 @@ proptest! {
     #[test]
     fn memory_behaves_as_the_model(operations in vec(operation(), 1..120)) {
         Runtime::new().unwrap().block_on(run(&Memory, operations, false));
+    }
+
+    #[test]
+    fn memory_without_threads_behaves_as_the_model(operations in vec(operation(), 1..120)) {
+        Runtime::new().unwrap().block_on(run(&Inline, operations, false));
     }
 }
 

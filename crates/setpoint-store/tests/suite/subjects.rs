@@ -15,6 +15,15 @@ impl Subject for Memory {
     }
 }
 
+/// The store in memory that has no threads.
+pub(crate) struct Inline;
+
+impl Subject for Inline {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(MemoryStore::inline(Options::default()))
+    }
+}
+
 pub(crate) struct Embedded {
     pub(crate) folder: TempDir,
     pub(crate) options: Options,

@@ -130,7 +130,7 @@ impl ResolvesServerCert for Serving {
 mod tests {
     use anyhow::Context as _;
     use setpoint_apiserver::fairness::Limits;
-    use setpoint_apiserver::{Identity, Server, Setup, Users, listener};
+    use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, listener};
     use setpoint_store::MemoryStore;
     use setpoint_testkit::client::connect_tls;
     use setpoint_testkit::{Client, Kubeconfig, wait_for};
@@ -185,7 +185,13 @@ mod tests {
         let users = Users::new([("right".to_owned(), Identity::new("admin", ["system:masters"]))]);
         let server = Server::open(
             Arc::new(MemoryStore::new(setpoint_store::Options::default())),
-            Setup { users, issuer: crate::issuer::open(&data)?, limits: Limits::default(), audit: None },
+            Setup {
+                users,
+                issuer: crate::issuer::open(&data)?,
+                limits: Limits::default(),
+                audit: None,
+                surroundings: Surroundings::default(),
+            },
         )
         .await
         .map_err(|failure| anyhow::anyhow!("{failure:?}"))?;

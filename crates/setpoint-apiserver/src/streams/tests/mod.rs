@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::fairness::Limits;
-use crate::{Identity, Issuer, Server, Setup, Users, audit};
+use crate::{Identity, Issuer, Server, Setup, Surroundings, Users, audit};
 use fake::Fake;
 
 /// How long anything may take before a test gives up on it.
@@ -73,7 +73,7 @@ impl Cluster {
     async fn set_up(limits: Limits, audit: Option<audit::Log>) -> Cluster {
         let users = Users::new([(TOKEN.to_owned(), admin())]);
         let issuer = Issuer::new("https://setpoint.test", [Issuer::new_key()]).expect("a new key is a key");
-        let setup = Setup { users, issuer, limits, audit };
+        let setup = Setup { users, issuer, limits, audit, surroundings: Surroundings::default() };
         let store = Arc::new(MemoryStore::new(Options::default()));
         let server = Server::open(store, setup).await.expect("a server opens over a store in memory");
         let cluster = Cluster { server, pods: Arc::default() };

@@ -61,9 +61,6 @@ impl<'a> Staffing<'a> {
 /// The Pods that should not be there: all of a suspended Job, those that were on their way out already, those that work on
 /// what another works on, and those that are too many.
 fn surplus<'a>(facts: &Facts<'a>, tally: &Tally<'a>) -> Vec<&'a Pod> {
-    if is_suspended(facts.job) {
-        return tally.active.clone();
-    }
     // Each Pod is made with a finalizer. One without was let go in order to be deleted, and whoever did it got no further.
     let (mut gone, mut left): (Vec<&Pod>, Vec<&Pod>) = tally.active.iter().partition(|pod| !is_tracked(pod));
     if is_indexed(facts.job) {
@@ -84,6 +81,9 @@ fn surplus<'a>(facts: &Facts<'a>, tally: &Tally<'a>) -> Vec<&'a Pod> {
 /// How many Pods should be active.
 fn wanted(facts: &Facts<'_>, tally: &Tally<'_>) -> usize {
     let parallelism = usize::try_from(parallelism(facts.job)).unwrap_or_default();
+    if is_suspended(facts.job) {
+        return 0;
+    }
     match completions(facts.job) {
         // Once one has succeeded, no more are begun; those that are at work finish it.
         None if tally.succeeded > 0 => tally.active.len().min(parallelism),

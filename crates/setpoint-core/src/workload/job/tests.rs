@@ -250,7 +250,7 @@ fn what_a_job_does_next() {
             "what was listed as failed does not succeed",
             listed("failed", "a"),
             vec![going(ended("a", 0, -20))],
-            "!a new-failed=1 again@-10",
+            "+ !a active=1 new-failed=1",
         ),
         (
             "a work queue is begun by as many as may",

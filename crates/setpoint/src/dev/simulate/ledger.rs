@@ -1,0 +1,121 @@
+//! What is stored, as it is committed: the truth that the rules are judged by, whatever caches show.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Resource;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use setpoint_api::environment::Environment;
+use setpoint_store::Revision;
+
+use super::rules::Rules;
+
+/// Objects by namespace and name.
+pub(super) type Shelf<K> = BTreeMap<String, Arc<K>>;
+
+/// Everything that the controllers act on.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) pods: Shelf<Pod>,
+    pub(super) replica_sets: Shelf<ReplicaSet>,
+    pub(super) deployments: Shelf<Deployment>,
+    pub(super) jobs: Shelf<Job>,
+    pub(super) services: Shelf<Service>,
+    pub(super) endpoint_slices: Shelf<EndpointSlice>,
+    pub(super) endpoints: Shelf<Endpoints>,
+    pub(super) nodes: Shelf<Node>,
+    pub(super) environments: Shelf<Environment>,
+}
+
+/// The books, and who reads over one's shoulder.
+#[derive(Debug, Default)]
+pub(super) struct Ledger(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    books: Books,
+    rules: Rules,
+    /// The last commit of each directory, such as `/core/pods/`.
+    latest: BTreeMap<String, Revision>,
+    /// How many commits there were of what is not said again and again: Leases, and what Nodes say of themselves.
+    changes: u64,
+}
+
+impl Ledger {
+    /// Enters a commit.
+    pub(super) fn enter(&self, key: &str, value: Option<&[u8]>, revision: Revision) {
+        let state = &mut *self.0.lock();
+        let Some((directory, name)) = split(key) else { return };
+        state.latest.insert(directory.to_owned(), revision);
+        let State { books, rules, .. } = state;
+        match directory {
+            "/core/pods/" => {
+                let (before, after) = put(&mut books.pods, name, value);
+                rules.pod_changed(books, before.as_deref(), after.as_deref());
+            }
+            "/apps/replicasets/" => {
+                let (_, after) = put(&mut books.replica_sets, name, value);
+                rules.replica_set_changed(after.as_deref());
+            }
+            "/apps/deployments/" => {
+                let (_, after) = put(&mut books.deployments, name, value);
+                rules.deployment_changed(after.as_deref());
+            }
+            "/batch/jobs/" => {
+                let (before, after) = put(&mut books.jobs, name, value);
+                rules.job_changed(before.as_deref(), after.as_deref());
+            }
+            "/core/services/" => drop(put(&mut books.services, name, value)),
+            "/core/endpoints/" => drop(put(&mut books.endpoints, name, value)),
+            "/discovery.k8s.io/endpointslices/" => drop(put(&mut books.endpoint_slices, name, value)),
+            "/core/nodes/" => drop(put(&mut books.nodes, name, value)),
+            "/setpoint.dev/environments/" => drop(put(&mut books.environments, name, value)),
+            _ => {}
+        }
+        let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
+        if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
+            state.changes += 1;
+        }
+    }
+
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Books) -> T) -> T {
+        read(&self.0.lock().books)
+    }
+
+    pub(super) fn rules<T>(&self, with: impl FnOnce(&mut Rules, &Books) -> T) -> T {
+        let State { books, rules, .. } = &mut *self.0.lock();
+        with(rules, books)
+    }
+
+    /// The last commit of a directory.
+    pub(super) fn latest(&self, directory: &str) -> Revision {
+        self.0.lock().latest.get(directory).copied().unwrap_or_default()
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.0.lock().changes
+    }
+}
+
+/// `/core/pods/default/web` is `default/web` in `/core/pods/`.
+fn split(key: &str) -> Option<(&str, &str)> {
+    let group = key.get(1..)?.find('/')? + 2;
+    let plural = key.get(group..)?.find('/')? + group + 1;
+    Some(key.split_at(plural))
+}
+
+/// Puts an object where another may have been, and returns both.
+fn put<K>(shelf: &mut Shelf<K>, name: &str, value: Option<&[u8]>) -> (Option<Arc<K>>, Option<Arc<K>>)
+where
+    K: Resource + DeserializeOwned,
+{
+    let Some(value) = value else { return (shelf.remove(name), None) };
+    let object: K = serde_json::from_slice(value).expect("what is stored is of its kind");
+    let object = Arc::new(object);
+    (shelf.insert(name.to_owned(), object.clone()), Some(object))
+}

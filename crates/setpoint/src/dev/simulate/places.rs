@@ -1,0 +1,129 @@
+//! The places that Environments stand for: how they misbehave, and what must hold of what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use setpoint_core::observation::Mark;
+use setpoint_core::value::Fields;
+use setpoint_core::workload::pod_state;
+use setpoint_deployer::provider::Instance;
+use setpoint_deployer::simulated::{DriftKind, Place, Program};
+
+use super::dice::Dice;
+use super::ledger::Books;
+use super::rules::uid;
+use super::world::World;
+
+/// The Environments that people declare.
+pub(super) const NAMES: [&str; 2] = ["east", "west"];
+
+/// What was put at each place that is not ours.
+#[derive(Debug, Default)]
+pub(super) struct Strangers(BTreeMap<&'static str, Vec<Box<str>>>);
+
+impl Strangers {
+    /// Puts something at a new place that belongs to somebody else, and something that belongs to nobody.
+    pub(super) fn settle(&mut self, world: &World) {
+        for (name, place) in all(world) {
+            self.0.entry(name).or_insert_with(|| {
+                let (cluster, owner_uid) = ("another".into(), "theirs".into());
+                let mark = Mark { cluster, owner_uid, intent: Some("theirs".into()), spec_digest: None };
+                [Some(mark), None].map(|mark| place.plant("stranger", mark, &Fields::default())).into()
+            });
+        }
+    }
+
+    fn are_there(&self, name: &str, truth: &[Instance]) -> bool {
+        let there: BTreeSet<&str> = truth.iter().map(|instance| &*instance.guest.id).collect();
+        self.0.get(name).is_none_or(|strangers| strangers.iter().all(|id| there.contains(&**id)))
+    }
+}
+
+/// The places that were opened so far.
+pub(super) fn all(world: &World) -> Vec<(&'static str, Place)> {
+    NAMES.iter().filter_map(|name| Some((*name, world.deployer.place(name)?))).collect()
+}
+
+/// What is against the rules at the places: two instances of one Pod, or a stranger that is gone.
+pub(super) fn broken(world: &World, strangers: &Strangers) -> Vec<String> {
+    let (mut broken, mut owners) = (Vec::new(), BTreeMap::new());
+    for (name, place) in all(world) {
+        let truth = place.truth();
+        if !strangers.are_there(name, &truth) {
+            broken.push(format!("something at {name} that is not ours was touched"));
+        }
+        for owner in ours(world, &truth) {
+            if let Some(before) = owners.insert(owner.to_owned(), name) {
+                broken.push(format!("the Pod {owner} runs twice: at {before} and at {name}"));
+            }
+        }
+    }
+    broken
+}
+
+/// What is not yet as it should be: a Pod that does not run where it is bound to, or what runs for none.
+pub(super) fn unmet(world: &World, books: &Books) -> Vec<String> {
+    let mut unmet = Vec::new();
+    for (name, place) in all(world) {
+        let truth = place.truth();
+        let there: BTreeSet<&str> = ours(world, &truth).collect();
+        let is_here = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name);
+        let pods: Vec<&Pod> = books.pods.values().map(|pod| &**pod).filter(|pod| is_here(pod)).collect();
+        let uids: BTreeSet<&str> = pods.iter().map(|pod| uid(&pod.metadata)).collect();
+        let active = pods.iter().filter(|pod| pod_state::is_active(pod)).map(|pod| uid(&pod.metadata)).collect();
+        unmet.extend(there.difference(&uids).map(|uid| format!("at {name} something runs for {uid}, which is gone")));
+        unmet.extend(BTreeSet::difference(&active, &there).map(|uid| format!("at {name} the Pod {uid} does not run")));
+    }
+    unmet
+}
+
+/// The uids of the Pods that instances were made for.
+fn ours<'t>(world: &World, truth: &'t [Instance]) -> impl Iterator<Item = &'t str> {
+    let cluster = world.cluster.clone();
+    let marks = truth.iter().filter_map(|instance| instance.guest.mark.as_ref());
+    marks.filter(move |mark| *mark.cluster == *cluster).map(|mark| &*mark.owner_uid)
+}
+
+/// Has a place behave in another way. Says how.
+pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
+    let places = all(world);
+    let Some((name, place)) = dice.pick(&places) else { return Ok("there is no place yet".to_owned()) };
+    if dice.permille(300) {
+        let truth = place.truth();
+        let ours: Vec<&Instance> = truth.iter().filter(|it| it.guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *world.cluster)).collect();
+        let Some(victim) = dice.pick(&ours) else { return Ok(format!("{name} has nothing to lose")) };
+        let kind = if dice.permille(500) { DriftKind::Vanished } else { DriftKind::Stopped };
+        place.drift(&victim.guest.id, kind);
+        return Ok(format!("{} at {name}: {kind:?}", victim.guest.id));
+    }
+    let rate = |dice: &Dice| if dice.permille(300) { 0.1 } else { 0.0 };
+    let program = Program {
+        latency_max_ms: Some(dice.between(1, 2000)),
+        latency_ms: 1,
+        timeout_ms: 3000,
+        start_ms: dice.between(0, 3000),
+        ready_ms: dice.between(0, 3000),
+        stop_ms: dice.between(0, 8000),
+        unreachable_rate: rate(dice),
+        lost_request_rate: rate(dice),
+        failure_rate: rate(dice),
+        half_done_rate: rate(dice),
+        failure_after_rate: rate(dice),
+        lost_response_rate: rate(dice),
+        garbled_rate: rate(dice),
+        partial_rate: rate(dice),
+        ..place.program()
+    };
+    place.reprogram(program)?;
+    Ok(format!("{name} behaves otherwise"))
+}
+
+/// Has every place behave well.
+pub(super) fn peace(world: &World) -> Result<()> {
+    for (_, place) in all(world) {
+        let program = place.program();
+        place.reprogram(Program { seed: program.seed, settle_seconds: program.settle_seconds, ..Program::default() })?;
+    }
+    Ok(())
+}
