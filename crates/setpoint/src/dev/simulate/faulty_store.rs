@@ -38,7 +38,7 @@ impl FaultyStore {
         let committed = self.store.commit(commit).await?;
         self.trace.count(key.as_bytes());
         self.trace.count(value.as_deref().unwrap_or_default());
-        self.ledger.enter(&key, value.as_deref(), committed.revision);
+        self.ledger.enter(&key, value.as_ref(), committed.revision);
         Ok(committed)
     }
 }

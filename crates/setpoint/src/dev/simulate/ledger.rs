@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
@@ -11,6 +12,7 @@ use kube::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use setpoint_api::environment::Environment;
+use setpoint_apiserver::object::Stored;
 use setpoint_store::Revision;
 
 use super::rules::Rules;
@@ -48,10 +50,11 @@ struct State {
 
 impl Ledger {
     /// Enters a commit.
-    pub(super) fn enter(&self, key: &str, value: Option<&[u8]>, revision: Revision) {
+    pub(super) fn enter(&self, key: &str, value: Option<&Bytes>, revision: Revision) {
         let state = &mut *self.0.lock();
         let Some((directory, name)) = split(key) else { return };
         state.latest.insert(directory.to_owned(), revision);
+        let value = value.map(|bytes| Stored::new(bytes.clone(), revision));
         let State { books, rules, .. } = state;
         match directory {
             "/core/pods/" => {
@@ -110,12 +113,12 @@ fn split(key: &str) -> Option<(&str, &str)> {
 }
 
 /// Puts an object where another may have been, and returns both.
-fn put<K>(shelf: &mut Shelf<K>, name: &str, value: Option<&[u8]>) -> (Option<Arc<K>>, Option<Arc<K>>)
+fn put<K>(shelf: &mut Shelf<K>, name: &str, value: Option<Stored>) -> (Option<Arc<K>>, Option<Arc<K>>)
 where
     K: Resource + DeserializeOwned,
 {
     let Some(value) = value else { return (shelf.remove(name), None) };
-    let object: K = serde_json::from_slice(value).expect("what is stored is of its kind");
+    let object: K = serde_json::from_value(value.value(b"{")).expect("what is stored is of its kind");
     let object = Arc::new(object);
     (shelf.insert(name.to_owned(), object.clone()), Some(object))
 }
