@@ -44,8 +44,9 @@ struct State {
     rules: Rules,
     /// The last commit of each directory, such as `/core/pods/`.
     latest: BTreeMap<String, Revision>,
-    /// How many commits there were of what is not said again and again: Leases, and what Nodes say of themselves.
-    changes: u64,
+    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes say of
+    /// themselves, and Events.
+    changes: Vec<String>,
 }
 
 impl Ledger {
@@ -82,7 +83,7 @@ impl Ledger {
         }
         let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
         if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
-            state.changes += 1;
+            state.changes.push(key.to_owned());
         }
     }
 
@@ -100,8 +101,9 @@ impl Ledger {
         self.0.lock().latest.get(directory).copied().unwrap_or_default()
     }
 
-    pub(super) fn changes(&self) -> u64 {
-        self.0.lock().changes
+    /// What was changed since this was last asked.
+    pub(super) fn changes(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().changes)
     }
 }
 
