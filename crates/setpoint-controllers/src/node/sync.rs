@@ -187,7 +187,7 @@ impl NodePods {
                     let Some(pod) = known.clone() else { return Ok(Next::Idle) };
                     match self.make(uid, &pod, decision.status.as_deref(), hold, round).await? {
                         Made::Silently => {}
-                        Made::Told(written) => known = Some(Arc::new(written)),
+                        Made::Told(written) => known = Some(written),
                         Made::Gone => return Ok(Next::Idle),
                     }
                 }
@@ -232,7 +232,10 @@ impl NodePods {
             Ok(outcome) => outcome,
             Err(_) => {
                 if let Some(status) = status {
-                    made = self.write_status(pod, status, None, round).await?.map_or(Made::Gone, Made::Told);
+                    made = self
+                        .write_status(pod, status, None, round)
+                        .await?
+                        .map_or(Made::Gone, |written| Made::Told(Arc::new(written)));
                 }
                 created.await
             }
@@ -429,7 +432,7 @@ enum Made {
     /// At once: its status says nothing of it yet.
     Silently,
     /// After a while, in which its status said so.
-    Told(Pod),
+    Told(Arc<Pod>),
     /// It is not there any more.
     Gone,
 }

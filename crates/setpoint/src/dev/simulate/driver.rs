@@ -13,8 +13,8 @@ use super::crew::Crew;
 use super::dice::Dice;
 use super::feed::MOMENT;
 use super::gate::Fate;
-use super::places::{self, Read, Strangers};
 use super::panics;
+use super::places::{self, Read, Strangers};
 use super::rules::Actor;
 use super::users::Users;
 use super::world::World;
@@ -58,7 +58,15 @@ impl Driver {
     pub(super) async fn new(world: World, seed: u64) -> Driver {
         let dice = Dice::new(seed, 4);
         let users = Users::new(world.admin.clone(), Dice::new(seed, 5));
-        let mut driver = Driver { world, dice, users, crews: Vec::new(), strangers: Strangers::default(), read: Read::default(), started: 0 };
+        let mut driver = Driver {
+            world,
+            dice,
+            users,
+            crews: Vec::new(),
+            strangers: Strangers::default(),
+            read: Read::default(),
+            started: 0,
+        };
         driver.users.settle_somewhere(&driver.world.ledger).await;
         driver.start_crew();
         driver
@@ -304,9 +312,7 @@ impl Driver {
 
     /// What is behind, by crew and feed.
     fn behind(&self) -> Vec<(usize, usize)> {
-        self.each_crew(|crew| {
-            (0..crew.feeds.len()).filter(|feed| crew.feeds[*feed].is_behind()).collect()
-        })
+        self.each_crew(|crew| (0..crew.feeds.len()).filter(|feed| crew.feeds[*feed].is_behind()).collect())
     }
 
     fn each_crew<T>(&self, read: impl Fn(&Crew) -> Vec<T>) -> Vec<(usize, T)> {

@@ -112,7 +112,10 @@ pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
     let Some((name, place)) = dice.pick(&places) else { return Ok("there is no place yet".to_owned()) };
     if dice.permille(300) {
         let truth = place.truth();
-        let ours: Vec<&Instance> = truth.iter().filter(|it| it.guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *world.cluster)).collect();
+        let ours: Vec<&Instance> = truth
+            .iter()
+            .filter(|it| it.guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *world.cluster))
+            .collect();
         let Some(victim) = dice.pick(&ours) else { return Ok(format!("{name} has nothing to lose")) };
         let kind = if dice.permille(500) { DriftKind::Vanished } else { DriftKind::Stopped };
         place.drift(&victim.guest.id, kind);
@@ -144,7 +147,11 @@ pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
 pub(super) fn peace(world: &World) -> Result<()> {
     for (_, place) in all(world) {
         let program = place.program();
-        place.reprogram(Program { seed: program.seed, settle_seconds: program.settle_seconds, ..Program::default() })?;
+        place.reprogram(Program {
+            seed: program.seed,
+            settle_seconds: program.settle_seconds,
+            ..Program::default()
+        })?;
     }
     Ok(())
 }
