@@ -126,8 +126,8 @@ impl Metrics {
         registry.register_collector(Box::new(StoreMetrics::read(server)));
         let mut text = String::new();
         let published = self.published.read().clone();
-        let registries = std::iter::once(&registry).chain(published.iter().map(|registry| &**registry));
-        let encoded = registries.map(|registry| encode_registry(&mut text, registry)).collect::<fmt::Result>();
+        let mut registries = std::iter::once(&registry).chain(published.iter().map(|registry| &**registry));
+        let encoded = registries.try_for_each(|registry| encode_registry(&mut text, registry));
         encoded.and_then(|()| encode_eof(&mut text)).expect("writing to a string cannot fail");
         response::bytes(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
     }

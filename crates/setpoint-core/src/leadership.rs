@@ -196,12 +196,13 @@ mod tests {
 
     #[test]
     fn a_candidate_takes_what_is_free_and_waits_for_what_is_not() {
+        type Row<'a> = (&'static str, &'a [(Record, f64)], f64, Move);
         let take = |epoch| Move::Take { epoch };
         let wait = |seconds: f64| Move::Wait { until: Some(at(seconds)) };
         let (first, second) = (record("other", 3, 10), record("other", 3, 11));
         let mut touched = record("other", 3, 12);
         touched.renewed.clone_from(&second.renewed);
-        let rows: [(&str, &[(Record, f64)], f64, Move); 8] = [
+        let rows: [Row<'_>; 8] = [
             ("nothing is known", &[], 9.0, Move::Wait { until: None }),
             ("released", &[(record("", 3, 10), 1.0)], 1.0, take(4)),
             ("its own, from before", &[(record("me", 3, 10), 1.0)], 1.0, take(4)),

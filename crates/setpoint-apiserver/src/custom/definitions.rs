@@ -385,8 +385,16 @@ async fn delete_objects(server: &Shared, definition: &Value) -> Result<Outcome> 
             by_namespace.entry(namespace).or_default().push(stored);
         }
         for (namespace, items) in by_namespace {
-            verbs::delete_all(server, &itself, &resource, namespace.as_deref(), &items, &options, server.surroundings.now())
-                .await?;
+            verbs::delete_all(
+                server,
+                &itself,
+                &resource,
+                namespace.as_deref(),
+                &items,
+                &options,
+                server.surroundings.now(),
+            )
+            .await?;
         }
         match page.entries.last() {
             Some(last) if page.more => after = Some(last.key.to_string()),

@@ -24,7 +24,7 @@ pub(super) fn validate_spec_change(spec: Node<'_, '_>, old: &Value, errors: &mut
         for container in containers.items() {
             let image = container.field("image");
             if image.str().is_empty() {
-                // What has a command may be without an image, as when it was created.
+                // What has a command can do without an image, as when it is created.
                 if container.field("command").is_empty() {
                     errors.required(&image.path, "");
                 }
@@ -256,6 +256,20 @@ mod tests {
             let mut errors = Errors::default();
             let root = Node::root(&object);
             validate_spec_change(root.field("spec"), &old, &mut errors);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_without_an_image_can_be_changed_as_any_other() {
+        let rows = [
+            ("a command", json!({"name": "c", "command": ["true"]}), vec![]),
+            ("neither", json!({"name": "c"}), vec!["spec.containers[0].image: Required value"]),
+        ];
+        for (name, container, expected) in rows {
+            let object = json!({"spec": {"containers": [container]}});
+            let mut errors = Errors::default();
+            validate_spec_change(Node::root(&object).field("spec"), &object["spec"], &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
         }
     }

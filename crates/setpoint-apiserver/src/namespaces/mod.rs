@@ -232,7 +232,8 @@ async fn empty_of(server: &Shared, resource: &Resource, namespace: &str) -> Resu
         let page = server.store.range(range).await?;
         let items: Vec<Stored> = page.entries.iter().map(Stored::from).collect();
         let left =
-            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, server.surroundings.now()).await?;
+            verbs::delete_all(server, &itself, resource, Some(namespace), &items, &options, server.surroundings.now())
+                .await?;
         kept.extend(left.going.iter().map(finalizers));
         kept.extend(left.protected.iter().map(|_| vec![PROTECTED.to_owned()]));
         match page.entries.last() {

@@ -1,6 +1,6 @@
 //! The work on one Pod: look at it and at what runs of it, decide, write the status, act; until there is nothing left to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl NodePods {
                     let Some(pod) = known.clone() else { return Ok(Next::Idle) };
                     match self.make(uid, &pod, decision.status.as_deref(), hold, round).await? {
                         Made::Silently => {}
-                        Made::Told(written) => known = Some(Arc::new(written)),
+                        Made::Told(written) => known = Some(written),
                         Made::Gone => return Ok(Next::Idle),
                     }
                 }
@@ -232,7 +232,10 @@ impl NodePods {
             Ok(outcome) => outcome,
             Err(_) => {
                 if let Some(status) = status {
-                    made = self.write_status(pod, status, None, round).await?.map_or(Made::Gone, Made::Told);
+                    made = self
+                        .write_status(pod, status, None, round)
+                        .await?
+                        .map_or(Made::Gone, |written| Made::Told(Arc::new(written)));
                 }
                 created.await
             }
@@ -411,9 +414,11 @@ impl Controller for NodePods {
         })
     }
 
+    /// Also those of whom only an instance is left.
     fn keys(&self) -> Vec<Uid> {
         let pods = self.caches.pods.by(&PODS_BY_NODE, &self.node.name);
-        pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid).collect()
+        let uids = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid);
+        uids.chain(self.memories.all_owners()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Most of the work is waiting.
@@ -427,7 +432,7 @@ enum Made {
     /// At once: its status says nothing of it yet.
     Silently,
     /// After a while, in which its status said so.
-    Told(Pod),
+    Told(Arc<Pod>),
     /// It is not there any more.
     Gone,
 }

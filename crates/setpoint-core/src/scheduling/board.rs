@@ -104,11 +104,12 @@ impl Board {
     /// Has a Pod take up room on a node, and nowhere else. Whether it took up other room before, which may be free now.
     pub fn place(&mut self, pod: &Arc<Pod>, node: &str) -> bool {
         let uid: Arc<str> = pod.metadata.uid.as_deref().unwrap_or_default().into();
-        if let Some(placed) = self.placed.get_mut(&uid) {
-            if *placed.node == *node && takes_the_same(&placed.pod, pod) {
-                placed.pod = pod.clone();
-                return false;
-            }
+        if let Some(placed) = self.placed.get_mut(&uid)
+            && *placed.node == *node
+            && takes_the_same(&placed.pod, pod)
+        {
+            placed.pod = pod.clone();
+            return false;
         }
         let has_moved = self.remove(&uid);
         let node = self.usage.get_key_value(node).map_or_else(|| node.into(), |(node, _)| node.clone());

@@ -33,7 +33,7 @@ fn pod(number: usize, cpu: u32, zone: Option<u8>, tolerates: bool) -> Arc<Pod> {
         "metadata": {"name": format!("p{number}"), "namespace": "n", "uid": format!("p{number}")},
         "spec": {"containers": [container], "nodeSelector": selector, "tolerations": tolerations},
     });
-    Arc::new(serde_json::from_value(pod).unwrap())
+    Arc::new(serde_json::from_value(pod).expect("a Pod"))
 }
 
 fn node(number: usize, cpu: u32, zone: u8, is_tainted: bool, is_cordoned: bool) -> NodeState {
@@ -43,7 +43,7 @@ fn node(number: usize, cpu: u32, zone: u8, is_tainted: bool, is_cordoned: bool) 
         "spec": {"taints": taints, "unschedulable": is_cordoned},
         "status": {"allocatable": {"cpu": format!("{cpu}m"), "pods": "6"}},
     }))
-    .unwrap();
+    .expect("a Node");
     NodeState::of(&node)
 }
 

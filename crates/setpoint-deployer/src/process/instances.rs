@@ -10,13 +10,13 @@ use setpoint_core::observation::{Config, Guest, Mark, Reading};
 use setpoint_core::pod::{ContainerState, Phase, PodState};
 
 use super::cgroup::Cgroup;
-use crate::changes::Changes;
 use super::folder;
 use super::index::Index;
 use super::process_table::Identity;
 use super::record::{self, ORDER, SHIM, STATE, StateRecord};
 use super::shim_process::Process;
 use super::sight::{Sight, Sighting};
+use crate::changes::Changes;
 use crate::provider::Instance;
 
 /// The words for how an instance is: nothing of it has run yet, something runs or is to again, nothing can run since its

@@ -19,7 +19,6 @@ use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::cgroup::Cgroup;
-use crate::changes::{Changes, Listeners, Subscribers};
 use super::folder;
 use super::inspection::inspect;
 use super::instances::{self, Content, Instances, Known, Pod};
@@ -28,6 +27,7 @@ use super::logs::LogWatch;
 use super::order::{LogLimits, instance_id};
 use super::readiness::readiness;
 use super::turns::Turns;
+use crate::changes::{Changes, Listeners, Subscribers};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Abilities, Answer, Change, Instance, Observed, Order, Provider, Scope};
 use crate::session::{Exec, Logs};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use setpoint_api::environment::Environment;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Issuer, Server, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
 use setpoint_controllers::environment::{self, in_a_task};
 use setpoint_controllers::manager::{Clients, Manager};
 use setpoint_controllers::metrics::Metrics;
@@ -46,7 +46,8 @@ impl Drop for Cluster {
 impl Cluster {
     async fn start() -> Result<Cluster> {
         let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
-        let setup = Setup { users: Users::new(Vec::new()), issuer, limits: Limits::default(), audit: None };
+        let (users, surroundings) = (Users::new(Vec::new()), Surroundings::default());
+        let setup = Setup { users, issuer, limits: Limits::default(), audit: None, surroundings };
         let server = Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
         let server = server.map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
         let client = |user: &str, groups: &[&str]| {

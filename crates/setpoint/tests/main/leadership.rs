@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Issuer, Setup, Users};
+use setpoint_apiserver::{Identity, Issuer, Setup, Surroundings, Users};
 use setpoint_controllers::runtime::{Clock, Election, Fence};
 use setpoint_store::{MemoryStore, Options};
 use setpoint_testkit::{Server, wait_for};
@@ -109,7 +109,8 @@ async fn a_server_that_was_killed_acts_at_once_when_it_is_back() -> Result<()> {
 #[tokio::test]
 async fn one_that_slept_while_another_took_over_writes_nothing() -> Result<()> {
     let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
-    let setup = Setup { users: Users::new(Vec::new()), issuer, limits: Limits::default(), audit: None };
+    let (users, surroundings) = (Users::new(Vec::new()), Surroundings::default());
+    let setup = Setup { users, issuer, limits: Limits::default(), audit: None, surroundings };
     let server = setpoint_apiserver::Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
     let server = server.map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
     let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");

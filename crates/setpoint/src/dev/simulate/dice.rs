@@ -43,6 +43,14 @@ impl Dice {
     pub(super) fn weighted<T: Copy>(&self, among: &[(u32, T)]) -> Option<T> {
         let total: u32 = among.iter().map(|(weight, _)| weight).sum();
         let mut left = self.0.lock().random_range(0..total.max(1));
-        among.iter().find(|(weight, _)| left < *weight || { left -= weight; false }).map(|(_, one)| *one)
+        among
+            .iter()
+            .find(|(weight, _)| {
+                left < *weight || {
+                    left -= weight;
+                    false
+                }
+            })
+            .map(|(_, one)| *one)
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use setpoint_core::observation::Mark;
 use setpoint_core::value::Fields;
 use setpoint_core::workload::pod_state;
+use setpoint_deployer::Operation;
 use setpoint_deployer::provider::Instance;
 use setpoint_deployer::simulated::{DriftKind, Place, Program};
 
@@ -21,6 +22,26 @@ pub(super) const NAMES: [&str; 2] = ["east", "west"];
 /// What was put at each place that is not ours.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(BTreeMap<&'static str, Vec<Box<str>>>);
+
+/// How far the log of each place was read.
+#[derive(Debug, Default)]
+pub(super) struct Read(BTreeMap<&'static str, u64>);
+
+impl Read {
+    /// What was asked of the places since.
+    pub(super) fn news(&mut self, world: &World) -> Vec<String> {
+        let mut news = Vec::new();
+        for (name, place) in all(world) {
+            let read = self.0.entry(name).or_default();
+            place.log(|log| {
+                let changing = log.since(*read).filter(|entry| entry.operation != Operation::Observe);
+                news.extend(changing.map(|entry| format!("{name}: {entry}")));
+                *read = log.count();
+            });
+        }
+        news
+    }
+}
 
 impl Strangers {
     /// Puts something at a new place that belongs to somebody else, and something that belongs to nobody.
@@ -91,7 +112,10 @@ pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
     let Some((name, place)) = dice.pick(&places) else { return Ok("there is no place yet".to_owned()) };
     if dice.permille(300) {
         let truth = place.truth();
-        let ours: Vec<&Instance> = truth.iter().filter(|it| it.guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *world.cluster)).collect();
+        let ours: Vec<&Instance> = truth
+            .iter()
+            .filter(|it| it.guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *world.cluster))
+            .collect();
         let Some(victim) = dice.pick(&ours) else { return Ok(format!("{name} has nothing to lose")) };
         let kind = if dice.permille(500) { DriftKind::Vanished } else { DriftKind::Stopped };
         place.drift(&victim.guest.id, kind);
@@ -123,7 +147,11 @@ pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
 pub(super) fn peace(world: &World) -> Result<()> {
     for (_, place) in all(world) {
         let program = place.program();
-        place.reprogram(Program { seed: program.seed, settle_seconds: program.settle_seconds, ..Program::default() })?;
+        place.reprogram(Program {
+            seed: program.seed,
+            settle_seconds: program.settle_seconds,
+            ..Program::default()
+        })?;
     }
     Ok(())
 }

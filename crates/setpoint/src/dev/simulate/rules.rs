@@ -95,7 +95,8 @@ impl Rules {
     pub(super) fn pod_changed(&mut self, books: &Books, before: Option<&Pod>, after: Option<&Pod>) {
         let same = before.zip(after).is_none_or(|(before, after)| before.metadata.uid == after.metadata.uid);
         if !same {
-            self.broken.push(after.map(|pod| format!("{} became another Pod", title(&pod.metadata))).unwrap_or_default());
+            self.broken
+                .push(after.map(|pod| format!("{} became another Pod", title(&pod.metadata))).unwrap_or_default());
         }
         if let Some(pod) = after {
             self.pod_written(books, before, pod);
@@ -197,7 +198,8 @@ impl Rules {
         if available < promised && !self.had_rivals {
             let title = title(&deployment.metadata);
             let taken = title_of(before);
-            self.broken.push(format!("{title} is left with {available} available Pods of {promised}: {taken} was taken"));
+            self.broken
+                .push(format!("{title} is left with {available} available Pods of {promised}: {taken} was taken"));
         }
     }
 
@@ -241,9 +243,8 @@ pub(super) fn deployment_of<'b>(books: &'b Books, set: &str) -> Option<&'b Deplo
 
 /// The Pods of all ReplicaSets of a Deployment.
 pub(super) fn pods_of<'b>(books: &'b Books, deployment: &Deployment) -> impl Iterator<Item = &'b Pod> {
-    let is_owned = |meta: &ObjectMeta, owner: &str| {
-        selection::controller_of(meta).is_some_and(|reference| reference.uid == owner)
-    };
+    let is_owned =
+        |meta: &ObjectMeta, owner: &str| selection::controller_of(meta).is_some_and(|reference| reference.uid == owner);
     let owner = uid(&deployment.metadata);
     let sets = books.replica_sets.values().filter(|set| is_owned(&set.metadata, owner));
     let sets: Vec<String> = sets.map(|set| uid(&set.metadata).to_owned()).collect();

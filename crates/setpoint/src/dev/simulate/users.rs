@@ -180,9 +180,10 @@ impl Users {
                 Some((name.to_owned(), json!({"metadata": {"name": name}, "spec": spec})))
             }
             Action::DeleteService => {
-                let ours = books.services.iter().filter(|(_, service)| {
-                    SERVICES.contains(&service.metadata.name.as_deref().unwrap_or_default())
-                });
+                let ours = books
+                    .services
+                    .iter()
+                    .filter(|(_, service)| SERVICES.contains(&service.metadata.name.as_deref().unwrap_or_default()));
                 self.any(&ours.map(|(name, service)| (name.clone(), service.clone())).collect(), Value::Null)
             }
             Action::DeletePod => self.any(&books.pods, Value::Null),
@@ -228,9 +229,7 @@ impl Users {
                 let environment = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
                 self.environments().create(&PostParams::default(), &environment).await.map(drop)
             }
-            Action::DeleteEnvironment => {
-                self.environments().delete(name, &DeleteParams::default()).await.map(drop)
-            }
+            Action::DeleteEnvironment => self.environments().delete(name, &DeleteParams::default()).await.map(drop),
             Action::DeleteNode => {
                 Api::<Node>::all(self.client.clone()).delete(name, &DeleteParams::default()).await.map(drop)
             }

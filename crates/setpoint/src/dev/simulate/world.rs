@@ -10,8 +10,8 @@ use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, InProcess, Issuer, Server, Setup, Surroundings, Users};
 use setpoint_controllers::runtime::Clock;
-use setpoint_deployer::{Deadlines, Registry};
 use setpoint_deployer::simulated::SimulatedDriver;
+use setpoint_deployer::{Deadlines, Registry};
 
 use super::dice::Dice;
 use super::faulty_store::FaultyStore;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
-use setpoint_controllers::node::{Dispatch, machine};
 use setpoint_controllers::node::registration::Registration;
+use setpoint_controllers::node::{Dispatch, machine};
 use setpoint_controllers::runtime::{Caches, Clock, Context, Runner, feed};
 use setpoint_controllers::{NodeAgent, Scheduler};
 use setpoint_store::{MemoryStore, Options};
@@ -38,7 +38,8 @@ impl Cluster {
     pub(super) async fn new() -> Result<Cluster> {
         let issuer = Issuer::new("https://kubernetes.default.svc", [Issuer::new_key()])?;
         let users = Users::new(Vec::new());
-        let setup = Setup { users, issuer, limits: Limits::default(), audit: None, surroundings: Surroundings::default() };
+        let setup =
+            Setup { users, issuer, limits: Limits::default(), audit: None, surroundings: Surroundings::default() };
         let server = Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
         let server = server.map_err(|failure| anyhow::anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");

@@ -132,7 +132,8 @@ async fn a_rollout_is_scaled_up_and_down_on_its_way() -> Result<()> {
         cluster.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")])?;
         cluster
             .until_pods("each revision to have its share", |pods| {
-                pods.len() as u64 == shares.iter().sum::<u64>() && pods.iter().filter(|pod| is_ready(pod)).count() == ready
+                pods.len() as u64 == shares.iter().sum::<u64>()
+                    && pods.iter().filter(|pod| is_ready(pod)).count() == ready
             })
             .await?;
         let found = sizes(&cluster.list(REPLICA_SETS).await?);

@@ -10,9 +10,11 @@ use crate::dev::simulate::rules::{is_available, title, uid};
 pub(super) fn service(books: &Books, service: &Service, unmet: &mut Vec<String>) {
     let title = title(&service.metadata);
     let Some(selector) = service.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return };
-    let selects = |pod: &Pod| selector.iter().all(|(key, value)| {
-        pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)) == Some(value)
-    });
+    let selects = |pod: &Pod| {
+        selector
+            .iter()
+            .all(|(key, value)| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)) == Some(value))
+    };
     let has_address = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.pod_ip.is_some());
     let pods = books.pods.values().filter(|pod| selects(pod) && is_available(pod) && has_address(pod));
     let behind: BTreeSet<&str> = pods.map(|pod| uid(&pod.metadata)).collect();
@@ -38,9 +40,9 @@ pub(super) fn service(books: &Books, service: &Service, unmet: &mut Vec<String>)
 /// What was told of Services that are gone.
 pub(super) fn leftovers(books: &Books, unmet: &mut Vec<String>) {
     let slices = books.endpoint_slices.iter().map(|(name, slice)| (name, slice.metadata.owner_references.as_ref()));
-    for (name, _) in slices.filter(|(_, owners)| {
-        owners.is_some_and(|owners| owners.iter().all(|owner| !is_there(books, &owner.uid)))
-    }) {
+    for (name, _) in slices
+        .filter(|(_, owners)| owners.is_some_and(|owners| owners.iter().all(|owner| !is_there(books, &owner.uid))))
+    {
         unmet.push(format!("the EndpointSlice {name} is of a Service that is gone"));
     }
     for name in books.endpoints.keys().filter(|name| !books.services.contains_key(*name)) {

@@ -51,10 +51,13 @@ pub(super) fn deployment(books: &Books, deployment: &Deployment, unmet: &mut Vec
     if status.observed_generation != deployment.metadata.generation {
         unmet.push(format!("the Deployment {title} was not looked at since it changed"));
     }
-    let available: i32 = sets.iter().map(|set| {
-        let available = owned(books, &set.metadata).iter().filter(|pod| is_available(pod)).count();
-        i32::try_from(available).unwrap_or(i32::MAX)
-    }).sum();
+    let available: i32 = sets
+        .iter()
+        .map(|set| {
+            let available = owned(books, &set.metadata).iter().filter(|pod| is_available(pod)).count();
+            i32::try_from(available).unwrap_or(i32::MAX)
+        })
+        .sum();
     if status.available_replicas.unwrap_or_default() != available {
         let told = status.available_replicas;
         unmet.push(format!("the Deployment {title} says availableReplicas: {told:?}, and it is {available}"));
