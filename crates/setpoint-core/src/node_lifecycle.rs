@@ -119,7 +119,8 @@ mod tests {
 
     fn node(ready: &str, spec: Value) -> Node {
         let ready = json!({"type": "Ready", "status": ready, "lastTransitionTime": "2026-03-01T00:00:00Z"});
-        serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec, "status": {"conditions": [ready]}})).unwrap()
+        serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec, "status": {"conditions": [ready]}}))
+            .unwrap()
     }
 
     fn shown(taints: Option<Vec<Taint>>) -> Option<Vec<String>> {
@@ -128,17 +129,28 @@ mod tests {
 
     #[test]
     fn a_node_is_judged_by_when_it_was_last_heard_of() {
-        let unreachable = || json!([{"key": UNREACHABLE, "effect": "NoSchedule"}, {"key": UNREACHABLE, "effect": "NoExecute"}]);
+        let unreachable =
+            || json!([{"key": UNREACHABLE, "effect": "NoSchedule"}, {"key": UNREACHABLE, "effect": "NoExecute"}]);
         let both = |key: &str| vec![format!("{key}:NoSchedule"), format!("{key}:NoExecute")];
         let rows = [
             ("it was heard of", node("True", json!({})), 39, None, None, true),
             ("it fell silent", node("True", json!({})), 40, Some("Unknown"), Some(both(UNREACHABLE)), false),
             ("it says that it is not ready", node("False", json!({})), 1, None, Some(both(NOT_READY)), false),
-            ("it is silent, and that is told", node("Unknown", json!({"taints": unreachable()})), 99, None, None, false),
+            (
+                "it is silent, and that is told",
+                node("Unknown", json!({"taints": unreachable()})),
+                99,
+                None,
+                None,
+                false,
+            ),
             ("it is back", node("True", json!({"taints": unreachable()})), 1, None, Some(vec![]), true),
             (
                 "others' taints stay",
-                node("True", json!({"taints": [{"key": "gpu", "effect": "NoSchedule"}, {"key": NOT_READY, "effect": "NoSchedule"}]})),
+                node(
+                    "True",
+                    json!({"taints": [{"key": "gpu", "effect": "NoSchedule"}, {"key": NOT_READY, "effect": "NoSchedule"}]}),
+                ),
                 1,
                 None,
                 Some(vec!["gpu:NoSchedule".to_owned()]),
@@ -173,14 +185,17 @@ mod tests {
         let pod = |tolerations: Value| -> Pod {
             serde_json::from_value(json!({"spec": {"containers": [], "tolerations": tolerations}})).unwrap()
         };
-        let for_a_while = |key: &str, seconds: i64| {
-            json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds})
-        };
+        let for_a_while = |key: &str, seconds: i64| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
         let rows = [
             ("no taint", json!([]), vec![], None),
             ("it does not put up with it", json!([]), vec![taint("a", 7)], Some(at(7))),
             ("it does for a while", json!([for_a_while("a", 300)]), vec![taint("a", 7)], Some(at(307))),
-            ("for the shortest of two", json!([for_a_while("a", 300), for_a_while("a", 20)]), vec![taint("a", 7)], Some(at(27))),
+            (
+                "for the shortest of two",
+                json!([for_a_while("a", 300), for_a_while("a", 20)]),
+                vec![taint("a", 7)],
+                Some(at(27)),
+            ),
             ("for ever", json!([{"operator": "Exists"}]), vec![taint("a", 7)], None),
             ("one of two", json!([for_a_while("a", 300)]), vec![taint("a", 7), taint("b", 9)], Some(at(9))),
         ];

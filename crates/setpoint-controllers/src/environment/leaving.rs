@@ -25,14 +25,18 @@ impl Environments {
     /// Does the next of these that is left to do.
     pub(super) async fn leave(&self, key: &Name, environment: &Environment, round: &mut Round) -> Result<Next, Error> {
         let node = self.caches.nodes.get(key).filter(|node| site::is_node_of(node, environment));
-        if let Some(node) = &node {
-            // Its agent is needed to end what runs there.
-            let standing = self.stand(key, environment).await?;
-            if !self.running.lock().contains_key(key) {
-                self.write_status(environment, &standing, round).await?;
-                return Ok(standing.next());
+        // Its agent is needed to end what runs there.
+        let standing = self.stand(key, environment).await?;
+        let is_running = self.running.lock().contains_key(key);
+        // One that could never be opened holds nothing.
+        if !is_running && node.is_some() {
+            self.write_status(environment, &standing, round).await?;
+            return Ok(standing.next());
+        }
+        if is_running {
+            if let Some(node) = &node {
+                self.cordon(node, round).await?;
             }
-            self.cordon(node, round).await?;
             let left = self.evict(key, round).await?;
             if left > 0 {
                 self.write_status(environment, &Standing::leaving(left), round).await?;

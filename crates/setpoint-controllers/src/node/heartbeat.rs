@@ -85,21 +85,17 @@ impl Heartbeat {
     }
 
     /// Writes the status where it says something else, and from time to time where it does not.
-    async fn write_status(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
+    async fn write_status(&self, node: Node, round: &mut Round) -> Result<Node, Error> {
         let old = node.status.clone().unwrap_or_default();
         let status = self.registration.status(&old, round.now);
         if !is_due(&old, &status, round.now) {
-            return Ok(());
+            return Ok(node);
         }
         let nodes: Api<Node> = Api::all(self.client.clone());
         let patch = Patch::Strategic(json!({"metadata": {"uid": node.metadata.uid}, "status": status}));
-        match nodes.patch_status(&self.registration.facts.name, &PatchParams::default(), &patch).await {
-            Ok(written) => round.wrote(&self.caches.nodes, &written),
-            // Somebody deleted it: it comes again with the next renewal.
-            Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        let written = nodes.patch_status(&self.registration.facts.name, &PatchParams::default(), &patch).await?;
+        round.wrote(&self.caches.nodes, &written);
+        Ok(written)
     }
 
     /// A new Node is kept from Pods until it says that it is ready, and it is.
@@ -145,7 +141,7 @@ impl Controller for Heartbeat {
                 Some(node) => (*node).clone(),
                 None => self.register(round).await?,
             };
-            self.write_status(&node, round).await?;
+            let node = self.write_status(node, round).await?;
             self.lift_taint(&node, round).await?;
             self.renew_lease(&node, round.now).await?;
         }

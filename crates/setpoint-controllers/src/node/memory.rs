@@ -60,6 +60,10 @@ impl Memories {
         self.owners.lock().get(id).cloned()
     }
 
+    pub(super) fn all_owners(&self) -> Vec<Uid> {
+        self.owners.lock().values().cloned().collect()
+    }
+
     pub(super) fn owns(&self, uid: &Uid, id: &str) {
         let mut owners = self.owners.lock();
         if owners.get(id) != Some(uid) {

@@ -1,6 +1,6 @@
 //! The work on one Pod: look at it and at what runs of it, decide, write the status, act; until there is nothing left to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -411,9 +411,11 @@ impl Controller for NodePods {
         })
     }
 
+    /// Also those of whom only an instance is left.
     fn keys(&self) -> Vec<Uid> {
         let pods = self.caches.pods.by(&PODS_BY_NODE, &self.node.name);
-        pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid).collect()
+        let uids = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).map(memory::uid);
+        uids.chain(self.memories.all_owners()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Most of the work is waiting.

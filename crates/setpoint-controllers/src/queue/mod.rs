@@ -114,6 +114,11 @@ impl<K: Key> Queue<K> {
         self.began(taken).is_some()
     }
 
+    /// Notes that the work on a key that was taken begins only now: what was added until now is part of it.
+    pub fn begin(&self, key: &K) {
+        self.schedule.lock().begin(key, Instant::now());
+    }
+
     /// Notes what came of the work on a key that was taken.
     pub fn finish(&self, key: K, outcome: Outcome) {
         if matches!(outcome, Outcome::Failed(Retry::BackOff | Retry::After(_))) {

@@ -152,6 +152,13 @@ impl<K: Key> Schedule<K> {
         Some(Taken { key: key.clone(), waited })
     }
 
+    /// Notes that the work on a key that was taken begins only now: what was added until now is part of it.
+    pub(super) fn begin(&mut self, key: &K, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            (entry.phase, entry.started) = (Phase::Working { again: None }, Some(now));
+        }
+    }
+
     /// Notes what came of the work on a key that was taken.
     pub(super) fn finish(&mut self, key: K, outcome: Outcome, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else { return };

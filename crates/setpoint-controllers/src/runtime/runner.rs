@@ -156,6 +156,9 @@ impl<C: Controller> Runner<C> {
     }
 
     async fn catch_up(&self, key: &C::Key) -> Result<(), Error> {
+        if self.is_up_to_date(key) {
+            return Ok(());
+        }
         let unseen = self.unseen.lock().remove(key).unwrap_or_default();
         let all_seen = async {
             for write in &unseen {
@@ -166,6 +169,7 @@ impl<C: Controller> Runner<C> {
             self.unseen.lock().insert(key.clone(), unseen);
             return Err(Error::Behind(CATCH_UP));
         }
+        self.queue.begin(key);
         Ok(())
     }
 

@@ -182,9 +182,12 @@ fn what_a_pod_takes_up_is_the_most_that_runs_at_once() {
 fn pods_of_a_kind_are_spread_and_room_is_given_back() {
     let owned = |name: &str| {
         let mut pod = (*pod(name, json!({"containers": [asks(json!({"cpu": "3"}))]}))).clone();
-        pod.metadata.owner_references = Some(vec![serde_json::from_value(json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": true,
-        })).unwrap()]);
+        pod.metadata.owner_references = Some(vec![
+            serde_json::from_value(json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": true,
+            }))
+            .unwrap(),
+        ]);
         Arc::new(pod)
     };
     let mut board = board(zones());

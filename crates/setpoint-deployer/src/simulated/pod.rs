@@ -23,9 +23,8 @@ impl PodPlan {
     /// How the Pod is at `now`.
     pub(super) fn state(&self, serial: u64, power: &Power, ready_after: Duration, now: Timestamp) -> PodState {
         let mut told: Vec<Told> = Vec::new();
-        let containers = self.containers.iter().map(|plan| {
-            self.life_of(plan, ready_after, &mut told).state(power, now)
-        });
+        let containers =
+            self.containers.iter().map(|plan| self.life_of(plan, ready_after, &mut told).state(power, now));
         let containers = containers.collect();
         let stopping_since = power.asked_to_stop_at();
         if let Some(at) = stopping_since {

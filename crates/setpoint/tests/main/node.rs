@@ -216,6 +216,9 @@ async fn a_fault_in_the_work_on_one_pod_is_told_and_disturbs_no_other() -> Resul
 #[tokio::test]
 async fn a_pod_that_fits_nowhere_waits_until_it_does() -> Result<()> {
     let cluster = Cluster::start().await?;
+    // That there is a node, and that it is ready.
+    cluster.run("first", json!({})).await?;
+    cluster.until_running("first").await?;
     cluster.run("picky", json!({"nodeSelector": {"disk": "ssd"}})).await?;
     cluster.run("gated", json!({"schedulingGates": [{"name": "example.com/wait"}]})).await?;
     cluster.run("others", json!({"schedulerName": "another"})).await?;

@@ -13,7 +13,7 @@ use super::crew::Crew;
 use super::dice::Dice;
 use super::feed::MOMENT;
 use super::gate::Fate;
-use super::places::{self, Strangers};
+use super::places::{self, Read, Strangers};
 use super::panics;
 use super::rules::Actor;
 use super::users::Users;
@@ -49,6 +49,7 @@ pub(super) struct Driver {
     users: Users,
     crews: Vec<Crew>,
     strangers: Strangers,
+    read: Read,
     /// How many there were, to tell them apart.
     started: usize,
 }
@@ -57,7 +58,7 @@ impl Driver {
     pub(super) async fn new(world: World, seed: u64) -> Driver {
         let dice = Dice::new(seed, 4);
         let users = Users::new(world.admin.clone(), Dice::new(seed, 5));
-        let mut driver = Driver { world, dice, users, crews: Vec::new(), strangers: Strangers::default(), started: 0 };
+        let mut driver = Driver { world, dice, users, crews: Vec::new(), strangers: Strangers::default(), read: Read::default(), started: 0 };
         driver.users.settle_somewhere(&driver.world.ledger).await;
         driver.start_crew();
         driver
@@ -100,14 +101,15 @@ impl Driver {
 
     /// Nothing is done for nothing.
     async fn stay_quiet(&mut self) -> Result<()> {
-        let (begin, changes) = (Instant::now(), self.world.ledger.changes());
+        let begin = Instant::now();
+        drop(self.world.ledger.changes());
         while begin.elapsed() < QUIET {
             self.wait(self.next_due()).await;
             self.come_to_rest().await?;
         }
-        let more = self.world.ledger.changes() - changes;
-        if more > 0 {
-            bail!("{more} changes were made though everything was as it should be");
+        let changes = self.world.ledger.changes();
+        if !changes.is_empty() {
+            bail!("this was changed though everything was as it should be:\n  {}", changes.join("\n  "));
         }
         let unmet = self.unmet();
         if !unmet.is_empty() {
@@ -315,6 +317,7 @@ impl Driver {
     /// Fails if a rule was broken or work panicked.
     fn judge(&mut self) -> Result<()> {
         self.strangers.settle(&self.world);
+        self.read.news(&self.world).iter().for_each(|news| self.say("place", news));
         let mut broken = self.world.ledger.rules(|rules, _| rules.broken());
         broken.extend(places::broken(&self.world, &self.strangers));
         broken.extend(panics::take().map(|panic| format!("something panicked: {panic}")));

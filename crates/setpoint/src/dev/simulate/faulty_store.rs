@@ -36,9 +36,10 @@ impl FaultyStore {
     async fn make(&self, commit: Commit) -> Result<Committed> {
         let (key, value) = (commit.key.clone(), commit.value.clone());
         let committed = self.store.commit(commit).await?;
-        self.trace.count(key.as_bytes());
+        let what = if value.is_some() { "has" } else { "loses" };
+        self.trace.say(format!("store   {what} {key} @{}", committed.revision));
         self.trace.count(value.as_deref().unwrap_or_default());
-        self.ledger.enter(&key, value.as_deref(), committed.revision);
+        self.ledger.enter(&key, value.as_ref(), committed.revision);
         Ok(committed)
     }
 }

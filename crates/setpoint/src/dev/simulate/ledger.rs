@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
@@ -11,6 +12,7 @@ use kube::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use setpoint_api::environment::Environment;
+use setpoint_apiserver::object::Stored;
 use setpoint_store::Revision;
 
 use super::rules::Rules;
@@ -42,16 +44,18 @@ struct State {
     rules: Rules,
     /// The last commit of each directory, such as `/core/pods/`.
     latest: BTreeMap<String, Revision>,
-    /// How many commits there were of what is not said again and again: Leases, and what Nodes say of themselves.
-    changes: u64,
+    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes say of
+    /// themselves, and Events.
+    changes: Vec<String>,
 }
 
 impl Ledger {
     /// Enters a commit.
-    pub(super) fn enter(&self, key: &str, value: Option<&[u8]>, revision: Revision) {
+    pub(super) fn enter(&self, key: &str, value: Option<&Bytes>, revision: Revision) {
         let state = &mut *self.0.lock();
         let Some((directory, name)) = split(key) else { return };
         state.latest.insert(directory.to_owned(), revision);
+        let value = value.map(|bytes| Stored::new(bytes.clone(), revision));
         let State { books, rules, .. } = state;
         match directory {
             "/core/pods/" => {
@@ -79,7 +83,7 @@ impl Ledger {
         }
         let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
         if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
-            state.changes += 1;
+            state.changes.push(key.to_owned());
         }
     }
 
@@ -97,8 +101,9 @@ impl Ledger {
         self.0.lock().latest.get(directory).copied().unwrap_or_default()
     }
 
-    pub(super) fn changes(&self) -> u64 {
-        self.0.lock().changes
+    /// What was changed since this was last asked.
+    pub(super) fn changes(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().changes)
     }
 }
 
@@ -110,12 +115,12 @@ fn split(key: &str) -> Option<(&str, &str)> {
 }
 
 /// Puts an object where another may have been, and returns both.
-fn put<K>(shelf: &mut Shelf<K>, name: &str, value: Option<&[u8]>) -> (Option<Arc<K>>, Option<Arc<K>>)
+fn put<K>(shelf: &mut Shelf<K>, name: &str, value: Option<Stored>) -> (Option<Arc<K>>, Option<Arc<K>>)
 where
     K: Resource + DeserializeOwned,
 {
     let Some(value) = value else { return (shelf.remove(name), None) };
-    let object: K = serde_json::from_slice(value).expect("what is stored is of its kind");
+    let object: K = serde_json::from_value(value.value(b"{")).expect("what is stored is of its kind");
     let object = Arc::new(object);
     (shelf.insert(name.to_owned(), object.clone()), Some(object))
 }

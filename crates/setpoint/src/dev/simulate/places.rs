@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use setpoint_core::observation::Mark;
 use setpoint_core::value::Fields;
 use setpoint_core::workload::pod_state;
+use setpoint_deployer::Operation;
 use setpoint_deployer::provider::Instance;
 use setpoint_deployer::simulated::{DriftKind, Place, Program};
 
@@ -21,6 +22,26 @@ pub(super) const NAMES: [&str; 2] = ["east", "west"];
 /// What was put at each place that is not ours.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(BTreeMap<&'static str, Vec<Box<str>>>);
+
+/// How far the log of each place was read.
+#[derive(Debug, Default)]
+pub(super) struct Read(BTreeMap<&'static str, u64>);
+
+impl Read {
+    /// What was asked of the places since.
+    pub(super) fn news(&mut self, world: &World) -> Vec<String> {
+        let mut news = Vec::new();
+        for (name, place) in all(world) {
+            let read = self.0.entry(name).or_default();
+            place.log(|log| {
+                let changing = log.since(*read).filter(|entry| entry.operation != Operation::Observe);
+                news.extend(changing.map(|entry| format!("{name}: {entry}")));
+                *read = log.count();
+            });
+        }
+        news
+    }
+}
 
 impl Strangers {
     /// Puts something at a new place that belongs to somebody else, and something that belongs to nobody.

@@ -37,10 +37,10 @@ const ACTIONS: [(u32, Action); 19] = [
     (2, Action::CreateReplicaSet),
     (2, Action::ScaleReplicaSet),
     (1, Action::DeleteReplicaSet),
-    (0, Action::CreateJob),
-    (0, Action::DeleteJob),
-    (0, Action::CreateService),
-    (0, Action::DeleteService),
+    (2, Action::CreateJob),
+    (1, Action::DeleteJob),
+    (2, Action::CreateService),
+    (1, Action::DeleteService),
     (4, Action::DeletePod),
     (1, Action::RelabelPod),
     (1, Action::CreatePod),
@@ -165,7 +165,8 @@ impl Users {
             Action::CreateJob => {
                 let name = self.absent(&JOBS, &books.jobs)?;
                 let spec = json!({
-                    "completions": dice.below(4) + 1, "parallelism": dice.below(3) + 1, "backoffLimit": 50,
+                    "completions": dice.below(4) + 1, "parallelism": dice.below(3) + 1, "backoffLimit": 2,
+                    "ttlSecondsAfterFinished": dice.permille(300).then_some(30),
                     "template": self.template(name, "Never"),
                 });
                 Some((name.to_owned(), json!({"metadata": {"name": name}, "spec": spec})))

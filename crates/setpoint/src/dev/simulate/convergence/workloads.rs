@@ -1,44 +1,13 @@
-//! What must be so in the end, when nothing goes wrong any more and nobody asks for anything else.
-
-use std::collections::BTreeSet;
+//! ReplicaSets have what they were asked for, Deployments are rolled out, and both say how it is.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use setpoint_core::workload::{pod_state, selection};
+use setpoint_core::workload::pod_state;
 
-use super::ledger::Books;
-use super::rules::{is_available, title, uid};
+use super::{is_owned, owned};
+use crate::dev::simulate::ledger::Books;
+use crate::dev::simulate::rules::{is_available, title};
 
-/// What is not as it should be.
-pub(super) fn unmet(books: &Books) -> Vec<String> {
-    let mut unmet = Vec::new();
-    books.pods.values().for_each(|pod| pod_is_settled(books, pod, &mut unmet));
-    books.replica_sets.values().for_each(|set| replica_set_is_met(books, set, &mut unmet));
-    books.deployments.values().for_each(|deployment| deployment_is_met(books, deployment, &mut unmet));
-    unmet
-}
-
-fn pod_is_settled(books: &Books, pod: &Pod, unmet: &mut Vec<String>) {
-    let title = title(&pod.metadata);
-    if pod.metadata.deletion_timestamp.is_some() {
-        unmet.push(format!("the Pod {title} is still being deleted"));
-    } else if pod_state::is_active(pod) && !is_available(pod) {
-        unmet.push(format!("the Pod {title} is not ready"));
-    }
-    if let Some(owner) = selection::controller_of(&pod.metadata)
-        && !owners(books).contains(owner.uid.as_str())
-    {
-        unmet.push(format!("the Pod {title} is of {} {}, which is gone", owner.kind, owner.name));
-    }
-}
-
-fn owners(books: &Books) -> BTreeSet<&str> {
-    let sets = books.replica_sets.values().map(|set| uid(&set.metadata));
-    sets.chain(books.jobs.values().map(|job| uid(&job.metadata))).collect()
-}
-
-fn replica_set_is_met(books: &Books, set: &ReplicaSet, unmet: &mut Vec<String>) {
+pub(super) fn replica_set(books: &Books, set: &ReplicaSet, unmet: &mut Vec<String>) {
     let title = title(&set.metadata);
     if set.metadata.deletion_timestamp.is_some() {
         unmet.push(format!("the ReplicaSet {title} is still being deleted"));
@@ -67,7 +36,7 @@ fn replica_set_is_met(books: &Books, set: &ReplicaSet, unmet: &mut Vec<String>) 
     }
 }
 
-fn deployment_is_met(books: &Books, deployment: &Deployment, unmet: &mut Vec<String>) {
+pub(super) fn deployment(books: &Books, deployment: &Deployment, unmet: &mut Vec<String>) {
     let title = title(&deployment.metadata);
     if deployment.metadata.deletion_timestamp.is_some() {
         unmet.push(format!("the Deployment {title} is still being deleted"));
@@ -109,14 +78,6 @@ fn deployment_is_met(books: &Books, deployment: &Deployment, unmet: &mut Vec<Str
     if sets.len() > kept + 1 {
         unmet.push(format!("the Deployment {title} has {} old ReplicaSets and keeps {kept}", sets.len() - 1));
     }
-}
-
-fn owned<'b>(books: &'b Books, owner: &ObjectMeta) -> Vec<&'b Pod> {
-    books.pods.values().filter(|pod| is_owned(&pod.metadata, owner)).map(|pod| &**pod).collect()
-}
-
-fn is_owned(object: &ObjectMeta, owner: &ObjectMeta) -> bool {
-    selection::controller_of(object).is_some_and(|reference| Some(&reference.uid) == owner.uid.as_ref())
 }
 
 fn name(set: &ReplicaSet) -> &str {

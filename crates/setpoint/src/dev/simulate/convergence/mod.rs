@@ -1,0 +1,39 @@
+//! What must be so in the end, when nothing goes wrong any more and nobody asks for anything else.
+//!
+//! | module | what of it |
+//! | --- | --- |
+//! | `pods` | nothing is left of what went, and all that should run runs |
+//! | `workloads` | ReplicaSets and Deployments |
+//! | `jobs` | Jobs |
+//! | `services` | who is behind Services |
+
+mod jobs;
+mod pods;
+mod services;
+mod workloads;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use setpoint_core::workload::selection;
+
+use super::ledger::Books;
+
+/// What is not as it should be.
+pub(super) fn unmet(books: &Books) -> Vec<String> {
+    let mut unmet = Vec::new();
+    books.pods.values().for_each(|pod| pods::settled(books, pod, &mut unmet));
+    books.replica_sets.values().for_each(|set| workloads::replica_set(books, set, &mut unmet));
+    books.deployments.values().for_each(|deployment| workloads::deployment(books, deployment, &mut unmet));
+    books.jobs.values().for_each(|job| jobs::job(books, job, &mut unmet));
+    books.services.values().for_each(|service| services::service(books, service, &mut unmet));
+    services::leftovers(books, &mut unmet);
+    unmet
+}
+
+fn owned<'b>(books: &'b Books, owner: &ObjectMeta) -> Vec<&'b Pod> {
+    books.pods.values().filter(|pod| is_owned(&pod.metadata, owner)).map(|pod| &**pod).collect()
+}
+
+fn is_owned(object: &ObjectMeta, owner: &ObjectMeta) -> bool {
+    selection::controller_of(object).is_some_and(|reference| Some(&reference.uid) == owner.uid.as_ref())
+}
