@@ -102,7 +102,8 @@ impl Environments {
         let observed = provider.observe(&Scope::Everything).await?;
         let marks = observed.instances.iter().filter_map(|instance| instance.guest.mark.as_ref());
         let mut ours = marks.filter(|mark| *mark.cluster == *self.setup.cluster);
-        Ok(ours.any(|mark| mark.intent.as_ref() == Some(&mark.owner_uid)))
+        // What could not be seen may be ours.
+        Ok(!observed.completeness.is_complete() || ours.any(|mark| mark.intent.as_ref() == Some(&mark.owner_uid)))
     }
 
     async fn remove_node(&self, node: &Node, round: &mut Round) -> Result<(), Error> {

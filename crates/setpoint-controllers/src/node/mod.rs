@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use setpoint_core::observation::Completeness;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Change;
 
@@ -88,7 +89,8 @@ impl NodeAgent {
         let Wired { pods, heartbeat } = self.wire();
         // Before that, nothing may be removed for want of a Pod.
         tokio::join!(caches.pods.completed(), caches.nodes.completed());
-        tokio::join!(heartbeat.run(), follow(pods.clone()), pods.run());
+        // Its queue begins empty: what is found is added after that.
+        tokio::join!(heartbeat.run(), pods.clone().run(), follow(pods));
     }
 
     /// Has it hear of its Pods. Whoever calls this drives the two themselves.
@@ -145,7 +147,13 @@ async fn take_in(pods: &Runner<NodePods>, news: Vec<Change>) {
 async fn look_at_everything(pods: &Runner<NodePods>) {
     loop {
         match pods.controller().look_at_everything().await {
-            Ok(owners) => return owners.into_iter().for_each(|uid| pods.queue().add(uid)),
+            Ok((owners, completeness)) => {
+                owners.into_iter().for_each(|uid| pods.queue().add(uid));
+                match completeness {
+                    Completeness::Complete => return,
+                    Completeness::Partial(why) => tracing::warn!(why, "not all that runs on this node could be seen"),
+                }
+            }
             Err(error) => tracing::warn!(%error, "what runs on this node could not be looked at"),
         }
         tokio::time::sleep(LOOK_AGAIN).await;

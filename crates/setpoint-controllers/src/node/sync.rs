@@ -86,10 +86,11 @@ impl NodePods {
         self.memories.owner(id)
     }
 
-    /// The Pods whose instances there are, by a look at all of them: also Pods that are gone.
-    pub async fn look_at_everything(&self) -> Result<Vec<Uid>, setpoint_deployer::Error> {
+    /// The Pods whose instances there are, by a look at all of them: also Pods that are gone. And whether these are all.
+    pub async fn look_at_everything(&self) -> Result<(Vec<Uid>, Completeness), setpoint_deployer::Error> {
         let observed = self.provider.observe(&Scope::Everything).await?;
-        Ok(observed.instances.iter().filter_map(|instance| self.noticed(instance)).collect())
+        let owners = observed.instances.iter().filter_map(|instance| self.noticed(instance)).collect();
+        Ok((owners, observed.completeness))
     }
 
     /// The Pod whose instance this is, by a look at it.

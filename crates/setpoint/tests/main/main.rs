@@ -25,6 +25,7 @@ mod secrets;
 mod simulation;
 mod survival;
 mod tidy;
+mod unreliable;
 mod up;
 mod workloads;
 

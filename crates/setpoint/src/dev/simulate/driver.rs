@@ -23,8 +23,10 @@ use super::world::World;
 const COMMIT_FAULTS: u32 = 10;
 /// How long everything may take to be as it should once nothing goes wrong any more.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// How long nothing may happen after that.
-const QUIET: Duration = Duration::from_secs(300);
+/// How long after that what failed before may still be tried again.
+const AFTERMATH: Duration = Duration::from_secs(120);
+/// How long nothing may happen then.
+const QUIET: Duration = Duration::from_secs(200);
 /// A lull that takes more turns than this does not come to an end.
 const MOST_TURNS: usize = 20_000;
 
@@ -109,12 +111,9 @@ impl Driver {
 
     /// Nothing is done for nothing.
     async fn stay_quiet(&mut self) -> Result<()> {
-        let begin = Instant::now();
+        self.pass(AFTERMATH).await?;
         drop(self.world.ledger.changes());
-        while begin.elapsed() < QUIET {
-            self.wait(self.next_due()).await;
-            self.come_to_rest().await?;
-        }
+        self.pass(QUIET).await?;
         let changes = self.world.ledger.changes();
         if !changes.is_empty() {
             bail!("this was changed though everything was as it should be:\n  {}", changes.join("\n  "));
@@ -122,6 +121,16 @@ impl Driver {
         let unmet = self.unmet();
         if !unmet.is_empty() {
             bail!("this does not stay as it should be:\n  {}", unmet.join("\n  "));
+        }
+        Ok(())
+    }
+
+    /// Lets time pass in which whatever is due happens.
+    async fn pass(&mut self, time: Duration) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            self.wait(self.next_due()).await;
+            self.come_to_rest().await?;
         }
         Ok(())
     }

@@ -213,10 +213,11 @@ pub(super) fn is_available(pod: &Pod) -> bool {
     pod_state::is_active(pod) && pod_state::is_ready(pod)
 }
 
+/// Whether a Pod is where Pods may stay: on a node that is ready, of an Environment that nobody has deleted.
 fn on_a_live_node(books: &Books, pod: &Pod) -> bool {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    let node = node.and_then(|name| books.nodes.get(name));
-    node.is_some_and(|node| {
+    let Some(name) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return false };
+    let stays = books.environments.get(name).is_some_and(|it| it.metadata.deletion_timestamp.is_none());
+    stays && books.nodes.get(name).is_some_and(|node| {
         let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
         conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
     })
