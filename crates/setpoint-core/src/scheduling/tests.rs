@@ -1,3 +1,5 @@
+//! Where Pods go and why not elsewhere, by tables.
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};

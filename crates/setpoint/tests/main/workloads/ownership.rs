@@ -92,9 +92,14 @@ async fn orphans_go_on_and_find_a_new_owner() -> Result<()> {
     let adopted = cluster.list(REPLICA_SETS).await?;
     ensure!(names(&adopted) == [set] && owner(&adopted[0]).is_some(), "it is found again: {:?}", names(&adopted));
 
-    cluster.kubectl(&["delete", "replicaset", set, "--cascade=orphan"])?;
+    let old = adopted[0]["metadata"]["uid"].clone();
+    // Another of its name is there so soon that kubectl may not see that this one went.
+    cluster.kubectl(&["delete", "replicaset", set, "--cascade=orphan", "--wait=false"])?;
     // The Deployment makes it anew, and that takes over what runs.
-    let is_adopted = |pods: &[Value]| pods.iter().all(|pod| owner(pod).is_some());
+    let is_adopted = |pods: &[Value]| {
+        let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0]["uid"].clone();
+        pods.iter().all(|pod| owner(pod).is_string() && owner(pod) != old)
+    };
     cluster.until_pods("the Pods to have an owner again", is_adopted).await?;
     cluster.rolled_out("web").await?;
     let after = cluster.pods().await?;
