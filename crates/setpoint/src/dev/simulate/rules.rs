@@ -124,6 +124,7 @@ impl Rules {
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         if let Some(was) = before.map(phase).filter(|was| was == "Succeeded" || was == "Failed")
             && phase(pod) != was
+            && !self.had_rivals
         {
             self.broken.push(format!("{} had {was} and is now {}", title(&pod.metadata), phase(pod)));
         }
