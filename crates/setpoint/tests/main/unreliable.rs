@@ -147,7 +147,8 @@ async fn controllers_whose_requests_are_lost_get_there_all_the_same() -> Result<
 
     deployments.delete("web", &DeleteParams::default()).await?;
     cluster.until_rolled_out(0, "two").await?;
-    wait_for("nothing to be left".to_owned(), DEADLINE, || async { Ok((cluster.instances() == 0).then_some(())) }).await?;
+    wait_for("nothing to be left".to_owned(), DEADLINE, || async { Ok((cluster.instances() == 0).then_some(())) })
+        .await?;
     second.abort();
     Ok(())
 }

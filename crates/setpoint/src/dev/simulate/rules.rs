@@ -124,6 +124,7 @@ impl Rules {
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         if let Some(was) = before.map(phase).filter(|was| was == "Succeeded" || was == "Failed")
             && phase(pod) != was
+            && !self.had_rivals
         {
             self.broken.push(format!("{} had {was} and is now {}", title(&pod.metadata), phase(pod)));
         }
@@ -217,10 +218,11 @@ pub(super) fn is_available(pod: &Pod) -> bool {
 fn on_a_live_node(books: &Books, pod: &Pod) -> bool {
     let Some(name) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return false };
     let stays = books.environments.get(name).is_some_and(|it| it.metadata.deletion_timestamp.is_none());
-    stays && books.nodes.get(name).is_some_and(|node| {
-        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    })
+    stays
+        && books.nodes.get(name).is_some_and(|node| {
+            let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        })
 }
 
 /// How many more and how many fewer Pods a rolling update may have.

@@ -21,6 +21,7 @@ use super::ledger::Books;
 /// What is not as it should be.
 pub(super) fn unmet(books: &Books) -> Vec<String> {
     let mut unmet = Vec::new();
+    pods::environments(books, &mut unmet);
     books.pods.values().for_each(|pod| pods::settled(books, pod, &mut unmet));
     books.replica_sets.values().for_each(|set| workloads::replica_set(books, set, &mut unmet));
     books.deployments.values().for_each(|deployment| workloads::deployment(books, deployment, &mut unmet));

@@ -21,6 +21,15 @@ pub(super) fn settled(books: &Books, pod: &Pod, unmet: &mut Vec<String>) {
     }
 }
 
+/// Whoever was told to go has gone, and Pods have somewhere to run.
+pub(super) fn environments(books: &Books, unmet: &mut Vec<String>) {
+    let leaving = books.environments.iter().filter(|(_, it)| it.metadata.deletion_timestamp.is_some());
+    unmet.extend(leaving.map(|(name, _)| format!("the Environment {name} is still being deleted")));
+    if books.environments.is_empty() {
+        unmet.push("there is no Environment".to_owned());
+    }
+}
+
 /// What is to end is waited for by its Job.
 fn ends_by_itself(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")
