@@ -55,7 +55,7 @@ impl Controller for Deployments {
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
         let Some(deployment) = self.caches.deployments.get(key) else { return Ok(Next::Idle) };
-        let sets = self.claim(&deployment, round).await?;
+        let Some(sets) = self.claim(&deployment, round).await? else { return Ok(Next::After(MOVED)) };
         let sets: Vec<&ReplicaSet> = sets.iter().map(|set| &**set).collect();
         let pods = self.pods_that_matter(&deployment, &sets);
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
@@ -104,7 +104,9 @@ impl Deployments {
     }
 
     /// The ReplicaSets that are the Deployment's, after it has adopted and released what it must.
-    async fn claim(&self, deployment: &Deployment, round: &mut Round) -> Result<Vec<Arc<ReplicaSet>>, Error> {
+    ///
+    /// `None` if one that is to be adopted is not as it was seen: who goes on without it would make what it has again.
+    async fn claim(&self, deployment: &Deployment, round: &mut Round) -> Result<Option<Vec<Arc<ReplicaSet>>>, Error> {
         let owner = Owner::from(deployment);
         let (api, cache) = (self.sets(deployment), &self.caches.replica_sets);
         let mut sets = cache.by(&REPLICA_SETS_BY_OWNER, deployment.metadata.uid.as_deref().unwrap_or_default());
@@ -118,14 +120,14 @@ impl Deployments {
         let mut orphans = cache.by(&REPLICA_SETS_BY_ORPHANAGE, &orphans_of(&deployment.metadata, selector));
         orphans.retain(|set| owner.claim(&set.metadata) == Claim::Adopt);
         if orphans.is_empty() || !ownership::is_still_there(&self.deployments(deployment), deployment).await? {
-            return Ok(sets);
+            return Ok(Some(sets));
         }
         for orphan in orphans {
-            let adopted = ownership::adopt(&api, &*orphan, &owner.reference()).await?;
-            adopted.iter().for_each(|set| round.wrote(cache, set));
-            sets.extend(adopted.map(Arc::new));
+            let Some(adopted) = ownership::adopt(&api, &*orphan, &owner.reference()).await? else { return Ok(None) };
+            round.wrote(cache, &adopted);
+            sets.push(Arc::new(adopted));
         }
-        Ok(sets)
+        Ok(Some(sets))
     }
 
     /// The Pods of all revisions, where the strategy waits for the end of each; else none.

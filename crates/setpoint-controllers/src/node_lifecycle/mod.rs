@@ -7,6 +7,7 @@ mod pods;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,6 +24,9 @@ use crate::node::Providers;
 use crate::node::dispatch::node_of;
 use crate::queue::Queue;
 use crate::runtime::{Cache, Caches, Change, Clock, Configuration, Context, Controller, Error, Name, Next, Round};
+
+/// How soon a write is tried again that met a change of somebody else's.
+const MOVED: Duration = Duration::from_millis(20);
 
 pub struct NodeLifecycle {
     client: Client,
@@ -91,8 +95,9 @@ impl NodeLifecycle {
         };
         match written {
             Ok(()) => {}
-            // Somebody else wrote it: the cache will tell, and this is judged anew.
-            Err(Error::Api(error)) if is_code(&error, 409) || is_code(&error, 404) => return Ok(Next::Idle),
+            Err(Error::Api(error)) if is_code(&error, 404) => return Ok(Next::Idle),
+            // Somebody else wrote it. Not every write wakes us: a heartbeat does not.
+            Err(Error::Api(error)) if is_code(&error, 409) => return Ok(Next::After(MOVED)),
             Err(error) => return Err(error),
         }
         if judgement.ready.is_some() {

@@ -78,7 +78,9 @@ impl NodeLifecycle {
         let is_run = self.providers.get(&key.name).is_some() || self.caches.environments.get(key).is_some();
         if pods.is_empty() || is_run {
             self.heard.lock().remove(&*key.name);
-            return Ok(Next::Idle);
+            // Who runs them may stop to, and nobody would tell.
+            let again = Next::After(QUARANTINE.try_into().unwrap_or_default());
+            return Ok(if pods.is_empty() { Next::Idle } else { again });
         }
         let gone = Heard { renewed: None, at: round.now };
         let since = self.heard.lock().entry(format!("gone/{}", key.name)).or_insert(gone).at;

@@ -63,7 +63,7 @@ impl Controller for ReplicaSets {
             self.memories.lock().remove(key);
             return Ok(Next::Idle);
         };
-        let pods = self.claim(&set, round).await?;
+        let Some(pods) = self.claim(&set, round).await? else { return Ok(Next::After(MOVED)) };
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
         let attempt = self.replicate(&set, &pods, round).await;
         let observed = Observed { pods: &pods, related: &[], unseen: &attempt.unseen };
@@ -97,7 +97,9 @@ impl ReplicaSets {
     }
 
     /// The Pods that are the ReplicaSet's, after it has adopted and released what it must.
-    async fn claim(&self, set: &ReplicaSet, round: &mut Round) -> Result<Vec<Arc<Pod>>, Error> {
+    ///
+    /// `None` if one that is to be adopted is not as it was seen: who goes on without it would make another.
+    async fn claim(&self, set: &ReplicaSet, round: &mut Round) -> Result<Option<Vec<Arc<Pod>>>, Error> {
         let owner = Owner::from(set);
         let cache = &self.caches.pods;
         let mut pods = cache.by(&PODS_BY_OWNER, uid(set));
@@ -110,14 +112,15 @@ impl ReplicaSets {
             cache.by(&PODS_BY_ORPHANAGE, &orphans_of(&set.metadata, set.spec.as_ref().map(|spec| &spec.selector)));
         orphans.retain(|pod| owner.claim_pod(pod) == Claim::Adopt);
         if orphans.is_empty() || !ownership::is_still_there(&self.sets(set), set).await? {
-            return Ok(pods);
+            return Ok(Some(pods));
         }
         for orphan in orphans {
             let adopted = ownership::adopt(&self.pods(set), &*orphan, &owner.reference()).await?;
-            adopted.iter().for_each(|pod| round.wrote(cache, pod));
-            pods.extend(adopted.map(Arc::new));
+            let Some(adopted) = adopted else { return Ok(None) };
+            round.wrote(cache, &adopted);
+            pods.push(Arc::new(adopted));
         }
-        Ok(pods)
+        Ok(Some(pods))
     }
 
     /// Brings the number of Pods nearer to what it should be.

@@ -63,8 +63,8 @@ impl Ledger {
                 rules.pod_changed(books, before.as_deref(), after.as_deref());
             }
             "/apps/replicasets/" => {
-                let (_, after) = put(&mut books.replica_sets, name, value);
-                rules.replica_set_changed(after.as_deref());
+                let (before, after) = put(&mut books.replica_sets, name, value);
+                rules.replica_set_changed(before.as_deref(), after.as_deref());
             }
             "/apps/deployments/" => {
                 let (_, after) = put(&mut books.deployments, name, value);

@@ -38,7 +38,7 @@ pub(super) struct Rules {
     pub(super) had_rivals: bool,
     broken: Vec<String>,
     asked: BTreeMap<String, Span>,
-    /// Who made a Pod, if somebody did: those that were adopted were not asked for.
+    /// Who made a Pod or a ReplicaSet, if somebody did: those that were adopted were not asked for.
     made_by: BTreeMap<String, String>,
     /// Available Pods of a Deployment that others took since it was last calm.
     losses: BTreeMap<String, usize>,
@@ -57,13 +57,18 @@ impl Rules {
         self.had_rivals = false;
         self.losses.clear();
         self.asked.clear();
-        books.replica_sets.values().for_each(|set| self.replica_set_changed(Some(set)));
+        books.replica_sets.values().for_each(|set| self.replica_set_changed(Some(set), Some(set)));
         books.deployments.values().for_each(|deployment| self.deployment_changed(Some(deployment)));
         books.jobs.values().for_each(|job| self.asks(&job.metadata, parallelism(job)));
     }
 
-    pub(super) fn replica_set_changed(&mut self, after: Option<&ReplicaSet>) {
+    pub(super) fn replica_set_changed(&mut self, before: Option<&ReplicaSet>, after: Option<&ReplicaSet>) {
         if let Some(set) = after {
+            if before.is_none()
+                && let Some(owner) = selection::controller_of(&set.metadata)
+            {
+                self.made_by.insert(uid(&set.metadata).to_owned(), owner.uid.clone());
+            }
             let replicas = set.spec.as_ref().and_then(|spec| spec.replicas);
             self.asks(&set.metadata, count(replicas.unwrap_or(1)));
         }
@@ -164,9 +169,11 @@ impl Rules {
         let Some(deployment) = deployment_of(books, set) else { return };
         let Some(asked) = self.asked.get(uid(&deployment.metadata)) else { return };
         let Some((surge, _)) = rolling(deployment) else { return };
-        let active = pods_of(books, deployment)
-            .filter(|pod| pod_state::is_active(pod) && self.made_by.contains_key(uid(&pod.metadata)))
-            .count();
+        let is_its_own = |pod: &&Pod| {
+            let set = self.made_by.get(uid(&pod.metadata)).and_then(|set| self.made_by.get(set));
+            set.is_some_and(|made_by| made_by == uid(&deployment.metadata))
+        };
+        let active = pods_of(books, deployment).filter(|pod| pod_state::is_active(pod)).filter(is_its_own).count();
         if active > asked.most + surge {
             let title = title(&deployment.metadata);
             let most = asked.most;
