@@ -159,10 +159,9 @@ impl Environments {
         let api: Api<Environment> = Api::all(self.client.clone());
         let patch = Patch::Merge(json!({"metadata": only}));
         match api.patch(meta.name.as_deref().unwrap_or_default(), &PatchParams::default(), &patch).await {
-            Ok(written) if written.metadata.deletion_timestamp.is_none() => {
-                round.wrote(&self.caches.environments, &written);
-            }
-            Ok(_) => {}
+            // With the last of them it is gone, and must not be opened again by one who does not see that yet.
+            Ok(written) if is_released(&written) => round.removed(&self.caches.environments, environment),
+            Ok(written) => round.wrote(&self.caches.environments, &written),
             Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
             Err(error) => return Err(error.into()),
         }
@@ -237,6 +236,12 @@ impl Controller for Environments {
     fn configuration() -> Configuration {
         Configuration::of_workloads()
     }
+}
+
+/// Whether nothing keeps an Environment any more that is deleted.
+fn is_released(environment: &Environment) -> bool {
+    let meta = &environment.metadata;
+    meta.deletion_timestamp.is_some() && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 
 /// A Pod that is gone may be the last for which an Environment stays.
