@@ -56,7 +56,7 @@ pub(super) async fn measure(program: &Path, report: &mut Report) -> Result<()> {
 
     let mut events = watch(&server, PODS).await?;
     let patch = json!({"spec": {"template": {"metadata": {"annotations": {"round": "2"}}}}});
-    client.patch(&format!("{DEPLOYMENTS}/web"), "merge", &patch).await?.success()?;
+    client.patch(&format!("{DEPLOYMENTS}/web"), "merge-patch", &patch).await?.success()?;
     let mut new = BTreeSet::new();
     while new.len() < PODS_WANTED / 4 {
         note_new(&events.event().await?.context("the watch ended")?, &mut new);

@@ -134,7 +134,7 @@ async fn touch_sets(server: &Server, sets: usize) -> Result<()> {
         pace.tick().await;
         let patch = json!({"metadata": {"annotations": {"touched": "yes"}}});
         let path = format!("{SETS_PATH}/set-{number}");
-        client.patch(&path, "merge", &patch).await?.success()?;
+        client.patch(&path, "merge-patch", &patch).await?.success()?;
     }
     Ok(())
 }
@@ -155,7 +155,7 @@ async fn many_pods(server: &Server, pods: usize, report: &mut Report) -> Result<
     let pod = first_pod(&mut client, "set-7").await?;
     let patch = json!({"metadata": {"labels": {"set": "another"}}});
     let start = Instant::now();
-    client.patch(&format!("{PODS}/{pod}"), "merge", &patch).await?.success()?;
+    client.patch(&format!("{PODS}/{pod}"), "merge-patch", &patch).await?.success()?;
     ready_after(&mut events, "set-7", &BTreeSet::from([pod])).await?;
     report.add(Row::new(label("one label changed until its set is whole again"), "ms", milliseconds(start.elapsed())));
     process::settle().await;
