@@ -31,6 +31,8 @@ const SETS: usize = 1_000;
 const DELETED: usize = 100;
 const MANY: usize = 30_000;
 const IDLE: Duration = Duration::from_secs(20);
+/// How long Events are still written after many Pods were made.
+const EVENTS: Duration = Duration::from_secs(25);
 const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) const ENVIRONMENT: &str = "lab";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -92,7 +94,7 @@ async fn many_sets(server: &Server, sets: usize, report: &mut Report) -> Result<
     let label = |what: &str| format!("{sets} ReplicaSets of 3 Pods: {what}");
     let rate = (sets * 3) as f64 / start.elapsed().as_secs_f64();
     report.add(Row::new(label("Pods a second until all are ready"), "/s", rate));
-    process::settle().await;
+    tokio::time::sleep(EVENTS).await;
     let (before, busy) = (Reconciles::read(server).await?, Process::read(server.pid()?)?.processor_time);
     tokio::time::sleep(IDLE).await;
     let busy = Process::read(server.pid()?)?.processor_time.saturating_sub(busy);
@@ -132,7 +134,7 @@ async fn touch_sets(server: &Server, sets: usize) -> Result<()> {
     let mut pace = tokio::time::interval(Duration::from_millis(5));
     for number in 0..sets {
         pace.tick().await;
-        let patch = json!({"metadata": {"annotations": {"touched": "yes"}}});
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": {"touched": "yes"}}}}});
         let path = format!("{SETS_PATH}/set-{number}");
         client.patch(&path, "merge-patch", &patch).await?.success()?;
     }
