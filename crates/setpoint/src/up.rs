@@ -129,7 +129,7 @@ impl Up {
             false => Some(Controllers::start(&server, &data, &cluster, &shared)?),
         };
         // Where there are no controllers, nobody else keeps in step what the node reads.
-        let _feeds = controllers.is_none().then(|| shared.feed(&server));
+        let feeds = controllers.is_none().then(|| shared.feed(&server));
         let access = Access {
             server: &url,
             tls_server_name: None,
@@ -149,6 +149,7 @@ impl Up {
                 controllers.stop().await;
             }
             local.into_iter().for_each(Local::stop);
+            drop(feeds);
         };
         listener::serve(server, listener, tls, connections, stop, DRAIN).await;
         let closed = tokio::time::timeout(DRAIN, store.close()).await;
