@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -190,6 +191,10 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
             };
             (contents.apply(self.indexes, event), newest)
         };
+        for change in &changes {
+            self.listeners.read().iter().for_each(|listener| self.tell(listener, change));
+        }
+        // Only now: whoever waits for the cache also counts on what those have taken down who listen.
         self.progress.send_modify(|progress| {
             progress.version = progress.version.max(newest);
             progress.begun += u64::from(is_begun);
@@ -197,9 +202,13 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
                 progress.complete = progress.begun;
             }
         });
-        let listeners = self.listeners.read();
-        for change in &changes {
-            listeners.iter().for_each(|listener| listener(change));
+    }
+
+    /// One who panics is a fault of ours, and keeps the news from nobody else.
+    fn tell(&self, listener: &Listener<K>, change: &Change<K>) {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| listener(change))).is_err() {
+            let object = Name::of(&**change.latest());
+            tracing::error!(kind = self.kind, %object, "one who was told of this object panicked");
         }
     }
 
@@ -369,6 +378,18 @@ mod tests {
         cache.apply(Event::Apply(pod("c", "c2", 12, "n")));
         cache.apply(Event::Delete(pod("x", "x1", 13, "n")));
         assert_eq!(heard(), [], "what is known, and what was never there, is no news");
+    }
+
+    #[test]
+    fn who_listens_has_heard_of_all_before_the_cache_calls_itself_complete() {
+        let cache = cache();
+        let was_complete = Arc::new(Mutex::new(Vec::new()));
+        cache.listen(|_: &Change<Pod>| panic!("a fault in one"));
+        let (progress, told) = (cache.progress.subscribe(), was_complete.clone());
+        cache.listen(move |_: &Change<Pod>| told.lock().push(progress.borrow().complete > 0));
+        list(&cache, &[pod("a", "a1", 1, "n"), pod("b", "b1", 2, "n")]);
+        assert_eq!(*was_complete.lock(), [false, false], "and one who panics keeps it from nobody");
+        assert!(cache.is_complete());
     }
 
     #[test]

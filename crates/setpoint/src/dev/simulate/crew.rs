@@ -24,7 +24,7 @@ pub(super) struct Crew {
     pub(super) feeds: Vec<Box<dyn Feed>>,
     pub(super) gate: Gate,
     controllers: Vec<Arc<dyn Driven>>,
-    /// Which the controllers have been told to begin with everything there is.
+    /// Whether it leads: the controllers were told to begin with everything there is.
     is_awake: bool,
     /// What is being worked on.
     working: JoinSet<String>,
@@ -54,6 +54,7 @@ impl Crew {
             host: hosted(&agents),
         };
         let controllers = manager::controllers(&context, &scheduling, &caches, environments);
+        controllers.iter().for_each(|controller| controller.close());
         let feeds = feed::all(world, &caches);
         Crew { name, caches, feeds, gate, controllers, is_awake: false, working: JoinSet::new(), agents }
     }
@@ -67,8 +68,15 @@ impl Crew {
     pub(super) fn wake(&mut self) {
         if !self.is_awake && self.is_complete() {
             self.is_awake = true;
-            self.controllers.iter().for_each(|controller| controller.wake_all());
+            self.controllers.iter().for_each(|controller| controller.begin());
         }
+    }
+
+    /// Leads no longer: what it was doing ends where it stands. What it knows stays, and it may lead again.
+    pub(super) fn resign(&mut self) {
+        self.is_awake = false;
+        self.working.abort_all();
+        self.controllers.iter().for_each(|controller| controller.close());
     }
 
     /// What is ready, by controller and place in its queue.
