@@ -16,6 +16,7 @@ use crate::job::Jobs;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
 use crate::replica_set::ReplicaSets;
+use crate::runtime::caches::Moment;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
 use crate::scheduler::Scheduler;
 
@@ -89,16 +90,18 @@ impl Manager {
         let environments = environment::Setup { nodes, ..self.environments.clone() };
         let controllers = controllers(&context, &scheduling, &self.caches, environments);
         controllers.iter().for_each(|controller| controller.close());
-        let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
         let mut stop = pin!(stop);
         let outcome = loop {
+            // Whoever led before lists everything anew: what became of its last writes nobody noted.
+            let begun = self.caches.moment();
+            let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
             let act = async {
                 election.won().await;
                 self.metrics.leading().set(1);
                 tokio::select! {
                     biased;
                     () = election.lost() => {}
-                    () = self.act(&controllers) => {}
+                    () = self.act(&controllers, &begun) => {}
                 }
             };
             let outcome = tokio::select! {
@@ -118,8 +121,8 @@ impl Manager {
     }
 
     /// Acts until it is dropped. Nobody acts before everything is known: what is not there yet would be made again.
-    async fn act(&self, controllers: &[Arc<dyn Driven>]) {
-        self.caches.completed().await;
+    async fn act(&self, controllers: &[Arc<dyn Driven>], begun: &Moment) {
+        self.caches.completed_since(begun).await;
         let mut running: JoinSet<()> = controllers.iter().map(|controller| controller.clone().run()).collect();
         while running.join_next().await.is_some() {}
         std::future::pending().await

@@ -102,10 +102,23 @@ pub trait Follows: Send + Sync {
     /// Returns once it has been seen.
     fn seen<'a>(&'a self, expected: &'a Expected) -> BoxFuture<'a, ()>;
 
-    fn is_complete(&self) -> bool;
+    /// How many lists were begun.
+    fn lists(&self) -> u64;
 
-    /// Returns once everything there is has been listed.
-    fn completed(&self) -> BoxFuture<'_, ()>;
+    /// Whether everything there is has been listed, by a list that was begun after so many others.
+    fn is_complete_since(&self, lists: u64) -> bool;
+
+    /// Returns once that is so.
+    fn completed_since(&self, lists: u64) -> BoxFuture<'_, ()>;
+
+    /// Whether everything there is has been listed.
+    fn is_complete(&self) -> bool {
+        self.is_complete_since(0)
+    }
+
+    fn completed(&self) -> BoxFuture<'_, ()> {
+        self.completed_since(0)
+    }
 }
 
 impl<K: 'static> fmt::Debug for Cache<K> {
@@ -247,13 +260,17 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Follows for Cache<K>
         })
     }
 
-    fn is_complete(&self) -> bool {
-        self.progress.borrow().complete > 0
+    fn lists(&self) -> u64 {
+        self.progress.borrow().begun
     }
 
-    fn completed(&self) -> BoxFuture<'_, ()> {
+    fn is_complete_since(&self, lists: u64) -> bool {
+        self.progress.borrow().complete > lists
+    }
+
+    fn completed_since(&self, lists: u64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let _ = self.progress.subscribe().wait_for(|progress| progress.complete > 0).await;
+            let _ = self.progress.subscribe().wait_for(|progress| progress.complete > lists).await;
         })
     }
 }
