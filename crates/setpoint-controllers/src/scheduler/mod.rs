@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -174,10 +174,7 @@ impl Scheduler {
     }
 
     async fn write_refusal(&self, pod: &Pod, message: &str, now: Timestamp) -> kube::Result<()> {
-        let condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-            "lastTransitionTime": Time(now), "observedGeneration": pod.metadata.generation,
-        });
+        let condition = unschedulable(pod, message, now);
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.api(pod).patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(drop)
@@ -289,11 +286,25 @@ fn is_another(change: &Change<Pod>) -> bool {
     change.before.as_ref().map(what_counts) != change.after.as_ref().map(what_counts)
 }
 
+/// What a Pod says of whether it has a node.
+fn scheduled(pod: &Pod) -> Option<&PodCondition> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "PodScheduled")
+}
+
 /// Whether a Pod says already why it is on no node.
 fn tells(pod: &Pod, message: &str) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut scheduled = conditions.filter(|condition| condition.type_ == "PodScheduled");
-    scheduled.any(|condition| condition.message.as_deref() == Some(message))
+    scheduled(pod).is_some_and(|condition| condition.message.as_deref() == Some(message))
+}
+
+/// What a Pod that fits nowhere should say: since when that is stays, whatever else keeps it from a node now.
+fn unschedulable(pod: &Pod, message: &str, now: Timestamp) -> Value {
+    let before = scheduled(pod).filter(|condition| condition.status == "False");
+    let since = before.and_then(|condition| condition.last_transition_time.clone()).unwrap_or(Time(now));
+    json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        "lastTransitionTime": since, "observedGeneration": pod.metadata.generation,
+    })
 }
 
 /// Whether a refusal is about the Pod, as when it is gone or on a node, and not about whoever asks.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use setpoint_core::scheduling;
 use tokio::task::JoinHandle;
 
-use super::{Place, Scheduler};
+use super::{Place, Scheduler, unschedulable};
 use crate::runtime::{Caches, Clock, Context, Runner};
 
 /// What the server answers to a binding: a code and a reason, or nothing at all.
@@ -141,4 +141,26 @@ async fn a_fault_with_one_pod_is_told_on_it_and_keeps_no_other_from_its_node() {
     assert_eq!(rig.during(MOMENT).await, ["a is bound", "b: InternalError", "c is bound"]);
     assert!(rig.runner.queue().next_due().is_some(), "it is tried again");
     running.abort();
+}
+
+#[test]
+fn since_when_a_pod_fits_nowhere_moves_with_that_alone() {
+    let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+    let said = |type_: &str, status: &str| json!([{"type": type_, "status": status, "message": "0/1", "lastTransitionTime": "2026-03-01T11:00:00Z"}]);
+    let rows = [
+        ("it said nothing", json!([]), "2026-03-01T12:00:00Z"),
+        ("it did not fit before, for another reason", said("PodScheduled", "False"), "2026-03-01T11:00:00Z"),
+        ("it said the contrary", said("PodScheduled", "True"), "2026-03-01T12:00:00Z"),
+        ("something else is not so", said("Ready", "False"), "2026-03-01T12:00:00Z"),
+        ("since nobody knows when", json!([{"type": "PodScheduled", "status": "False"}]), "2026-03-01T12:00:00Z"),
+    ];
+    for (name, conditions, expected) in rows {
+        let status = serde_json::from_value(json!({"conditions": conditions})).unwrap();
+        let condition = unschedulable(&Pod { status: Some(status), ..pod("a") }, "0/2", now);
+        assert_eq!(
+            (&condition["lastTransitionTime"], &condition["message"]),
+            (&json!(expected), &json!("0/2")),
+            "{name}"
+        );
+    }
 }
