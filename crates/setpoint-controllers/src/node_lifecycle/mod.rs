@@ -7,7 +7,7 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::events::{Recorder, is_code};
 use crate::node::Providers;
 use crate::node::dispatch::node_of;
 use crate::queue::Queue;
+use crate::runtime::caches::PODS_BY_NODE;
 use crate::runtime::{Cache, Caches, Change, Clock, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How soon a write is tried again that met a change of somebody else's.
@@ -147,7 +148,10 @@ impl Controller for NodeLifecycle {
     }
 
     fn keys(&self) -> Vec<Name> {
-        self.caches.nodes.names()
+        // Also of nodes that are gone: nobody else comes for their Pods after a restart.
+        let bound = self.caches.pods.values(&PODS_BY_NODE).into_iter().filter(|node| !node.is_empty());
+        let names = bound.map(|node| Name::new("", &node)).chain(self.caches.nodes.names());
+        names.collect::<BTreeSet<Name>>().into_iter().collect()
     }
 
     fn configuration() -> Configuration {

@@ -128,3 +128,14 @@ async fn a_node_has_to_be_gone_for_a_while_each_time() {
     assert_eq!(rig.look(90).await.unwrap(), Next::Idle);
     assert_eq!(rig.asked(), ["DELETE b"]);
 }
+
+#[tokio::test]
+async fn whoever_begins_looks_after_the_pods_of_nodes_that_are_gone() {
+    let rig = Rig::new(&["b"]);
+    let mut unbound = pod("c");
+    unbound.spec.as_mut().unwrap().node_name = None;
+    rig.caches.pods.apply(Event::Apply(unbound));
+    assert_eq!(rig.lifecycle.keys(), [Name::new("", "n")]);
+    rig.caches.nodes.apply(Event::Apply(silent()));
+    assert_eq!(rig.lifecycle.keys(), [Name::new("", "n")], "each once");
+}
