@@ -53,10 +53,9 @@ impl Standing {
         Standing { is_tried_again: true, ..Standing::refused("CredentialsMissing", message) }
     }
 
-    /// It is deleted, and Pods are yet to go.
-    pub fn leaving(pods: usize) -> Standing {
-        let message = format!("{pods} Pods are yet to end");
-        Standing { has_node: true, ..Standing::refused("Deleting", message) }
+    /// It is deleted, but something keeps it.
+    pub fn leaving(why: String) -> Standing {
+        Standing { has_node: true, ..Standing::refused("Deleting", why) }
     }
 
     fn refused(reason: &'static str, message: String) -> Standing {

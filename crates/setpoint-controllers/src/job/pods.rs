@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::workload::job::{self, Removal, TRACKING};
@@ -14,7 +14,7 @@ use setpoint_core::workload::replica_set::slow_start;
 use setpoint_core::workload::selection::{self, Claim, Owner};
 
 use super::{Jobs, uid};
-use crate::ownership::{self, unless_moved};
+use crate::ownership::{self, Deleted, unless_moved};
 use crate::refusal;
 use crate::runtime::caches::{PODS_BY_ORPHANAGE, PODS_BY_OWNER, orphans_of};
 use crate::runtime::{Error, Round};
@@ -199,12 +199,8 @@ async fn create(api: &Api<Pod>, job: &Job, pod: &Pod) -> Created {
 
 /// The Pod on its way out; `None` if it is gone.
 async fn delete(api: &Api<Pod>, pod: &Pod) -> kube::Result<Option<Pod>> {
-    let only = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-    let parameters = DeleteParams::default().preconditions(only);
-    let answer = unless_moved(api.delete(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await)?;
-    let stays = |pod: &Pod| {
-        let ends_later = pod.metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        ends_later || pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
-    };
-    Ok(answer.and_then(|answer| answer.left()).filter(stays))
+    match ownership::delete(api, pod, DeleteParams::default()).await? {
+        Deleted::Marked(pod) => Ok(Some(pod)),
+        Deleted::Removed | Deleted::Moved => Ok(None),
+    }
 }

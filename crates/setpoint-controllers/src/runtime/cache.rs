@@ -174,10 +174,18 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
         self.found(index, value, BTreeMap::len)
     }
 
+    /// The values under which an index finds anything.
+    pub fn values(&self, index: &Index<K>) -> Vec<String> {
+        self.contents.read().found[self.position(index)].keys().cloned().collect()
+    }
+
     fn found<T: Default>(&self, index: &Index<K>, value: &str, read: impl FnOnce(&BTreeMap<Name, Arc<K>>) -> T) -> T {
+        self.contents.read().found[self.position(index)].get(value).map(read).unwrap_or_default()
+    }
+
+    fn position(&self, index: &Index<K>) -> usize {
         let position = self.indexes.iter().position(|own| own.name == index.name);
-        let position = position.unwrap_or_else(|| panic!("{} are indexed by {}", self.kind, index.name));
-        self.contents.read().found[position].get(value).map(read).unwrap_or_default()
+        position.unwrap_or_else(|| panic!("{} are indexed by {}", self.kind, index.name))
     }
 
     /// To wait for a write that made this version of an object.
@@ -418,6 +426,7 @@ mod tests {
         assert_eq!((on(&cache, "east"), on(&cache, "west")), (vec!["b".to_owned()], vec!["a".to_owned()]));
         cache.apply(Event::Delete(pod("a", "a1", 4, "west")));
         assert_eq!((cache.count_by(&BY_NODE, "east"), cache.count_by(&BY_NODE, "west")), (1, 0));
+        assert_eq!(cache.values(&BY_NODE), ["east"]);
         list(&cache, &[]);
         assert!(on(&cache, "east").is_empty());
     }
