@@ -1,5 +1,6 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
+mod change;
 mod client;
 mod controllers;
 mod crds;
@@ -12,12 +13,16 @@ mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod manifest;
+mod outcome;
 mod pki;
 mod pods;
+mod proposal;
 mod resource;
 mod secrets;
 mod serve;
 mod stop;
+mod style;
 mod table;
 mod terminal;
 mod token;
