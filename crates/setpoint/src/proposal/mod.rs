@@ -3,18 +3,18 @@
 mod approval;
 mod object;
 mod saved;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use serde::{Deserialize, Serialize};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Counts, Refusal, Step, Target, Waiting};
 
 pub(crate) use self::approval::{Hold, holds};
-pub(crate) use self::object::{FieldEdit, ObjectAction, ObjectChange, without_what_servers_write};
+pub(crate) use self::object::{FieldEdit, ObjectAction, ObjectChange};
 pub(crate) use self::saved::{Saved, differences};
-pub(crate) use self::text::{steps_text, summary};
+pub(crate) use self::text::steps_text;
 
 /// The kind whose objects stand for guests.
 pub(crate) const MACHINE: &str = "machine.setpoint.dev";

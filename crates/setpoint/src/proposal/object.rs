@@ -81,7 +81,7 @@ impl ObjectChange {
 }
 
 /// An object without what a server says of it.
-pub(crate) fn without_what_servers_write(object: &Value) -> Value {
+fn without_what_servers_write(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {
         members.remove("status");

@@ -81,7 +81,8 @@ pub(crate) fn differences(shown: &Proposal, now: &Proposal) -> Vec<String> {
 
 fn digests(proposal: &Proposal) -> BTreeMap<String, &str> {
     let sets = proposal.change_sets.iter();
-    let steps = sets.flat_map(|set| set.steps.iter().map(move |step| (format!("{} in {}", step.id, set.environment), step)));
+    let steps =
+        sets.flat_map(|set| set.steps.iter().map(move |step| (format!("{} in {}", step.id, set.environment), step)));
     steps.map(|(name, step)| (name, step.digest.as_str())).collect()
 }
 

@@ -96,10 +96,8 @@ fn what_would_be_done_is_shown_with_its_reasons() {
     let gone = step("gone", Action::Delete, Class::Destructive, Some("sim-4"), Vec::new());
     let counts = Counts { creates: 1, updates: 2, deletes: 1, ..Counts::default() };
     let (before, after) = (config_map("blue"), config_map("red"));
-    let objects = vec![
-        object("configmap", Some(&before), Some(&after)),
-        object("secret", Some(&before), Some(&before)),
-    ];
+    let objects =
+        vec![object("configmap", Some(&before), Some(&after)), object("secret", Some(&before), Some(&before))];
     let proposal = Proposal { objects, change_sets: vec![set(vec![create(), db, cache, gone], counts)] };
     assert_eq!(
         proposal.text(Style::Plain),
@@ -152,7 +150,8 @@ fn the_last_line_says_how_much_it_is() {
         refused: vec![refusal],
         ..set(Vec::new(), Counts { waiting: 1, refused: 1, ..Counts::default() })
     };
-    let machine = ObjectChange { kind: MACHINE.to_owned(), name: "web".to_owned(), ..object("", None, Some(&config_map("x"))) };
+    let machine =
+        ObjectChange { kind: MACHINE.to_owned(), name: "web".to_owned(), ..object("", None, Some(&config_map("x"))) };
     let only = |set: ProposedSet| Proposal { objects: Vec::new(), change_sets: vec![set] };
     let rows = [
         ("nothing at all", Proposal::default(), "Nothing to do.\n"),

@@ -28,7 +28,7 @@ impl Proposal {
 }
 
 /// `Plan: 2 to create, 1 to change, 1 to delete; +$0.20/h (waits for approval by 1 person)`.
-pub(crate) fn summary(proposal: &Proposal, style: Style) -> String {
+fn summary(proposal: &Proposal, style: Style) -> String {
     let Counts { creates, updates, deletes, unchanged, waiting, refused } = proposal.counts();
     let parts = [
         (creates, "to create"),
@@ -65,9 +65,10 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
         vec![waiting.target.to_string(), format!("{action}{}", waiting.message)]
     });
     text += &section("Waiting", waiting.collect(), Tone::Change, style);
-    let refused = set.refused.iter().map(|refusal| {
-        vec![refusal.target.to_string(), format!("{}: {}", refusal.field, refusal.message)]
-    });
+    let refused = set
+        .refused
+        .iter()
+        .map(|refusal| vec![refusal.target.to_string(), format!("{}: {}", refusal.field, refusal.message)]);
     text += &section("Refused", refused.collect(), Tone::Bad, style);
     Some(text)
 }
@@ -157,7 +158,7 @@ fn sign(step: &Step) -> (&'static str, Tone) {
     }
 }
 
-pub(crate) fn verb(action: Action) -> &'static str {
+pub(super) fn verb(action: Action) -> &'static str {
     match action {
         Action::Adopt => "adopt",
         Action::Create => "create",
