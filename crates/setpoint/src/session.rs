@@ -77,7 +77,7 @@ impl Place {
         let data = DataDir::open(&path)?;
         remark(&format!("no server runs on {}: the work is done in this process", path.display()));
         let rotation = audit::Rotation { bytes: AUDIT_LOG_BYTES, files: AUDIT_LOG_FILES };
-        let file = audit::File::open(&data.file(AUDIT_LOG), rotation).context("cannot open the audit log")?;
+        let file = audit::File::open(data.file(AUDIT_LOG), rotation).context("cannot open the audit log")?;
         let parts = Parts {
             users: Users::new([]),
             in_memory: false,
