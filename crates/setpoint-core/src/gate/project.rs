@@ -7,7 +7,7 @@ use setpoint_api::planspec::gate::{
 };
 use setpoint_api::review;
 
-use super::{Decision, Evidence, Input, Outcome, Refusal, Verdict};
+use super::{Decision, Evidence, Input, Outcome};
 
 /// The status of the gate that a decision was made for. Conditions and generations are the caller's to set: they depend
 /// on the status before.
@@ -31,15 +31,11 @@ fn phase(decision: &Decision) -> GatePhase {
         GatePhase::Pending
     } else if decision.waits_for_people() {
         GatePhase::Waiting
-    } else if decision.steps.iter().any(|judged| is_rejected(&judged.verdict)) {
+    } else if decision.steps.iter().any(|judged| judged.verdict.is_rejected()) {
         GatePhase::Rejected
     } else {
         GatePhase::Approved
     }
-}
-
-fn is_rejected(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Refuse { reason: Refusal::Rejected { .. } })
 }
 
 fn action(evidence: &Evidence<'_>) -> ReviewAction {

@@ -38,64 +38,41 @@ impl Approvals {
     }
 }
 
-/// What people said of each step.
-#[derive(Debug)]
-pub(super) struct Quorums {
-    steps: Vec<Standing>,
-    reviews: Vec<Reviewed>,
-}
-
 /// What people said of one step.
-#[derive(Debug, Default)]
-struct Standing {
-    missing: Vec<Approvals>,
-    rejected_by: BTreeMap<String, String>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    /// What it still lacks, by class.
+    pub(crate) missing: Vec<Approvals>,
+    /// Who rejected it, and by which review.
+    pub(crate) rejected_by: BTreeMap<String, String>,
 }
 
-impl Quorums {
-    pub(super) fn of(input: &Input<'_>, approval: &Approval) -> Quorums {
-        let mut evidence = input.evidence.to_vec();
-        evidence.sort_by(|one, other| one.order().cmp(&other.order()));
-        let bench = Bench::of(input, approval, &evidence);
-        let by_digest = by_digest(&evidence);
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
-        let mut steps = Vec::with_capacity(input.steps.len());
-        for step in input.steps {
-            let places = by_digest.get(step.digest.as_str()).map_or(&[][..], Vec::as_slice);
-            let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
-            let mut standing = Standing::default();
-            for class in step.classes() {
-                let requirement = approval.requirement(class);
-                let judged = judge(&bench, &candidates, &requirement);
-                standing.add(&judged, class, &requirement, input.requested_by);
-                judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
-            }
-            steps.push(standing);
+/// What people said of each step, and what became of each review, by name.
+pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
+    let no_policy = Approval::default();
+    let approval = input.approval.unwrap_or(&no_policy);
+    let mut evidence = input.evidence.to_vec();
+    evidence.sort_by(|one, other| one.order().cmp(&other.order()));
+    let bench = Bench::of(input, approval, &evidence);
+    let by_digest = by_digest(&evidence);
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
+    let mut standings = Vec::with_capacity(input.steps.len());
+    for step in input.steps {
+        let places = by_digest.get(step.digest.as_str()).map_or(&[][..], Vec::as_slice);
+        let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
+        let mut standing = Standing::default();
+        for class in step.classes() {
+            let requirement = approval.requirement(class);
+            let judged = judge(&bench, &candidates, &requirement);
+            standing.add(&judged, class, &requirement, input.requested_by);
+            judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
         }
-        let reviews = evidence.iter().zip(outcomes);
-        let mut reviews: Vec<Reviewed> =
-            reviews.map(|(evidence, outcome)| reviewed(&bench, evidence, outcome)).collect();
-        reviews.sort_by(|one, other| one.review.cmp(&other.review));
-        Quorums { steps, reviews }
+        standings.push(standing);
     }
-
-    /// Who rejected a step.
-    pub(super) fn rejection(&self, step: usize) -> Option<Refusal> {
-        let rejected_by = &self.steps.get(step)?.rejected_by;
-        (!rejected_by.is_empty()).then(|| Refusal::Rejected {
-            by: rejected_by.keys().cloned().collect(),
-            reviews: rejected_by.values().cloned().collect(),
-        })
-    }
-
-    /// What a step still lacks, by class.
-    pub(super) fn missing(&self, step: usize) -> Vec<Approvals> {
-        self.steps.get(step).map(|standing| standing.missing.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn into_reviews(self) -> Vec<Reviewed> {
-        self.reviews
-    }
+    let reviews = evidence.iter().zip(outcomes);
+    let mut reviews: Vec<Reviewed> = reviews.map(|(evidence, outcome)| reviewed(&bench, evidence, outcome)).collect();
+    reviews.sort_by(|one, other| one.review.cmp(&other.review));
+    (standings, reviews)
 }
 
 /// A review that names a step, by its place in the order of time.
@@ -161,6 +138,14 @@ impl Judgement<'_> {
 }
 
 impl Standing {
+    /// Who rejected the step.
+    pub(crate) fn rejection(&self) -> Option<Refusal> {
+        (!self.rejected_by.is_empty()).then(|| Refusal::Rejected {
+            by: self.rejected_by.keys().cloned().collect(),
+            reviews: self.rejected_by.values().cloned().collect(),
+        })
+    }
+
     fn add(&mut self, judged: &[Judgement<'_>], class: Class, requirement: &Requirement<'_>, requested_by: &str) {
         let mut approved = BTreeMap::new();
         for judgement in judged.iter().filter(|judgement| judgement.discount.is_none()) {
