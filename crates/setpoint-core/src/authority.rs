@@ -199,7 +199,7 @@ impl<'a> Leave<'a> {
         let best = sets.first().filter(|_| !unasked.missing.is_empty());
         let missing = best.map_or(&unasked.missing, |(_, standing)| &standing.missing).clone();
         let by = best.filter(|_| missing.is_empty()).map(|(set, _)| set.uid);
-        Leave { standing: Standing { missing, rejected_by }, by, asked }
+        Leave { standing: Standing { missing, rejected_by, approved_until: None }, by, asked }
     }
 }
 

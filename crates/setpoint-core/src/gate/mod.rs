@@ -83,6 +83,8 @@ pub struct Decision {
     pub steps: Vec<Judged>,
     /// What became of each review, by name.
     pub reviews: Vec<Reviewed>,
+    /// When the first of the approvals ends that count now.
+    pub approved_until: Option<Timestamp>,
 }
 
 /// A step and what becomes of it.
@@ -149,7 +151,8 @@ pub enum Refusal {
 /// What may run now, what waits, and what is refused.
 pub fn gate(input: &Input<'_>) -> Decision {
     let (standings, reviews) = standings(input);
-    Decision { steps: decide(input, &standings), reviews }
+    let approved_until = standings.iter().filter_map(|standing| standing.approved_until).min();
+    Decision { steps: decide(input, &standings), reviews, approved_until }
 }
 
 /// A verdict for each step, given what people said of each.

@@ -45,6 +45,8 @@ pub(crate) struct Standing {
     pub(crate) missing: Vec<Approvals>,
     /// Who rejected it, and by which review.
     pub(crate) rejected_by: BTreeMap<String, String>,
+    /// When the first of its approvals ends.
+    pub(crate) approved_until: Option<Timestamp>,
 }
 
 /// What people said of each step, and what became of each review, by name.
@@ -99,14 +101,15 @@ fn judge<'a>(bench: &Bench<'_>, candidates: &[Candidate<'a>], requirement: &Requ
     let mut last_word: BTreeMap<&str, &Evidence<'_>> = BTreeMap::new();
     let mut judged = Vec::with_capacity(candidates.len());
     for (place, evidence) in candidates.iter().copied() {
-        let misdirected = bench.misdirected(evidence);
-        let misdated = bench.misdated(evidence);
-        let unfit = bench.unfit(place, evidence, requirement);
-        if misdirected.is_none() && misdated.is_none() && unfit.is_none() {
+        let barred = (bench.unsound(evidence, Some(requirement)))
+            .or_else(|| bench.misdirected(evidence))
+            .or_else(|| bench.unfit(evidence, requirement))
+            .or_else(|| bench.misdated(evidence));
+        let copied = bench.copied(place, evidence);
+        if barred.is_none() && copied.is_none() {
             last_word.insert(&evidence.review.spec.reviewer, evidence);
         }
-        let expired = bench.expired(evidence, Some(requirement));
-        let discount = misdirected.or(expired).or(misdated).or(unfit);
+        let discount = barred.or_else(|| bench.expired(evidence, requirement)).or(copied);
         judged.push(Judgement { place, evidence, discount });
     }
     for judgement in judged.iter_mut().filter(|judgement| judgement.discount.is_none()) {
@@ -150,11 +153,12 @@ impl Standing {
         let mut approved = BTreeMap::new();
         for judgement in judged.iter().filter(|judgement| judgement.discount.is_none()) {
             let reviewer = judgement.evidence.review.spec.reviewer.clone();
-            match judgement.evidence.holds_until(Some(requirement)) {
+            match judgement.evidence.holds_until(requirement) {
                 Some(until) => approved.insert(reviewer, until).map(|_| ()),
                 None => self.rejected_by.insert(reviewer, judgement.evidence.name().to_owned()).map(|_| ()),
             };
         }
+        self.approved_until = approved.values().copied().chain(self.approved_until).min();
         let approvals = Approvals {
             class,
             required: requirement.approvals,
@@ -171,10 +175,8 @@ impl Standing {
 
 /// A review that was judged for no step is of none: it names none that is here, or none at all.
 fn reviewed(bench: &Bench<'_>, evidence: &Evidence<'_>, outcome: Option<Outcome>) -> Reviewed {
-    let reason = || {
-        let discount = bench.misdirected(evidence).or_else(|| bench.expired(evidence, None));
-        discount.or_else(|| bench.misdated(evidence)).unwrap_or(Discount::Stale)
-    };
+    let fault = || bench.unsound(evidence, None).or_else(|| bench.misdirected(evidence));
+    let reason = || fault().unwrap_or(Discount::Stale);
     Reviewed {
         review: evidence.name().to_owned(),
         reviewer: evidence.review.spec.reviewer.clone(),

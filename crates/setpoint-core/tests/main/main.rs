@@ -1,5 +1,6 @@
 //! Properties and scenarios of the pure core, through its public face.
 
+mod authority;
 mod check;
 mod classify;
 mod diff;
