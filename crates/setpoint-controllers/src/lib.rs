@@ -10,6 +10,7 @@
 //! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
+//! | [`signature`] | what cryptography says of a review |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -33,6 +34,7 @@ mod refusal;
 pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;
+pub mod signature;
 
 pub use manager::Manager;
 pub use node::NodeAgent;

@@ -10,9 +10,9 @@ use setpoint_api::step::Target;
 use setpoint_core::authority;
 use setpoint_core::gate::Evidence;
 
-use super::signature::Checked;
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
+use crate::signature::Checked;
 
 /// A change set and the reviews of its gate, with their signatures checked.
 #[derive(Debug, Clone)]

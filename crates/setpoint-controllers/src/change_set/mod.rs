@@ -3,7 +3,6 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`case`] | a change set with everything that people said of it |
-//! | [`signature`] | what cryptography says of a review |
 //! | `preview` | the steps of a change set that brings its objects along |
 //! | `work` | what is known of the objects that a change set has steps for |
 //! | `gate` | the Gate of a change set: that it is there, and what it says |
@@ -18,7 +17,6 @@ pub mod case;
 mod gate;
 mod preview;
 mod retention;
-pub mod signature;
 mod verdicts;
 mod wakeup;
 mod work;

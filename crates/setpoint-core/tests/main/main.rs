@@ -13,6 +13,7 @@ mod lifecycle;
 mod machine;
 mod plan;
 mod plan_properties;
+mod progress;
 mod removal;
 mod resolve;
 mod rollout;

@@ -3,6 +3,9 @@
 //! It is judged in the order of `ssh-keygen -Y verify`: whether it can be read, what it was made for, by which key it says
 //! to be, and whether that key signed just this. Whether the key counts for anything is the gate's to say.
 
+#[cfg(test)]
+mod tests;
+
 use setpoint_api::review::{Review, SIGNATURE_NAMESPACE};
 use setpoint_core::gate::Signature;
 use ssh_key::{PublicKey, SshSig};
