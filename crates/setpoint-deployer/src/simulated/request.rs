@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use setpoint_core::observation::Mark;
 use setpoint_core::split::Split;
 
 use crate::deployer::{AppName, Applied, ObservedApp};
@@ -34,6 +35,8 @@ pub(super) enum Verb {
     Start { id: Box<str> },
     Stop { id: Box<str>, grace: Duration },
     Delete { id: Box<str> },
+    /// Without a mark, ours is taken off.
+    Mark { id: Box<str>, mark: Option<Mark> },
     App { app: AppName, verb: AppVerb },
 }
 
@@ -75,6 +78,7 @@ impl Request {
             Verb::Start { .. } => Operation::Start,
             Verb::Stop { .. } => Operation::Stop,
             Verb::Delete { .. } => Operation::Delete,
+            Verb::Mark { .. } => Operation::Mark,
             Verb::App { verb, .. } => match verb {
                 AppVerb::Observe => Operation::Observe,
                 AppVerb::Stage { .. } => Operation::Stage,
@@ -93,9 +97,11 @@ impl Request {
             Verb::Observe(Scope::Instance(id)) => id.to_string(),
             Verb::Observe(Scope::Owner(owner)) => format!("what {owner} owns"),
             Verb::Create(blueprint) => blueprint.name.to_string(),
-            Verb::Update { id, .. } | Verb::Start { id } | Verb::Stop { id, .. } | Verb::Delete { id } => {
-                id.to_string()
-            }
+            Verb::Update { id, .. }
+            | Verb::Start { id }
+            | Verb::Stop { id, .. }
+            | Verb::Delete { id }
+            | Verb::Mark { id, .. } => id.to_string(),
             Verb::App { app, verb } => match verb {
                 AppVerb::Observe | AppVerb::Split(_) => app.to_string(),
                 AppVerb::Stage { revision } | AppVerb::Warm { revision, .. } => format!("{app}/{}", revision.name),
