@@ -158,7 +158,10 @@ impl Place {
         let mut state = self.lock();
         state.catch_up(now);
         let State { cloud, program, .. } = &*state;
-        cloud.all().map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, Sight::Clear, now)).collect()
+        cloud
+            .all()
+            .map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, Sight::Clear, now))
+            .collect()
     }
 
     pub fn len(&self) -> usize {

@@ -241,7 +241,8 @@ impl Program {
         let instance = self.hourly_price.map(|hourly| ("instance", hourly));
         let gpus = self.gpu_hourly_prices.iter().map(|(kind, hourly)| (kind.as_str(), *hourly));
         let available = |item: &str| (self.stock_out.contains(item) || self.stock_out.contains("*")).then_some(0);
-        let price = |(item, hourly): (&str, Price)| ItemPrice { item: item.to_owned(), hourly, available: available(item) };
+        let price =
+            |(item, hourly): (&str, Price)| ItemPrice { item: item.to_owned(), hourly, available: available(item) };
         Offer {
             capacity: self.capacity.map(|count| ("instances".to_owned(), count.to_string())).into_iter().collect(),
             prices: instance.into_iter().chain(gpus).map(price).collect(),

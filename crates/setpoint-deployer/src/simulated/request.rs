@@ -31,13 +31,29 @@ pub(super) struct Request {
 pub(super) enum Verb {
     Observe(Scope),
     Create(Blueprint),
-    Update { id: Box<str>, blueprint: Blueprint },
-    Start { id: Box<str> },
-    Stop { id: Box<str>, grace: Duration },
-    Delete { id: Box<str> },
+    Update {
+        id: Box<str>,
+        blueprint: Blueprint,
+    },
+    Start {
+        id: Box<str>,
+    },
+    Stop {
+        id: Box<str>,
+        grace: Duration,
+    },
+    Delete {
+        id: Box<str>,
+    },
     /// Without a mark, ours is taken off.
-    Mark { id: Box<str>, mark: Option<Mark> },
-    App { app: AppName, verb: AppVerb },
+    Mark {
+        id: Box<str>,
+        mark: Option<Mark>,
+    },
+    App {
+        app: AppName,
+        verb: AppVerb,
+    },
 }
 
 /// What is asked about an App.

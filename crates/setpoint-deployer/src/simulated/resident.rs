@@ -59,9 +59,9 @@ impl Resident {
                 key if key.len() > MAX_ID || key.chars().any(char::is_control) => "has no proper id".to_owned(),
                 key if key.starts_with(OWN_IDS) => format!("ids that begin with {OWN_IDS} are given by the place"),
                 key if !keys.insert(key.to_owned()) => format!("{key} is there twice"),
-                _ => resident.amounts().find_map(|(field, text)| Quantity::parse(text).err().map(|error| {
-                    format!("{field}: {error}")
-                }))?,
+                _ => resident
+                    .amounts()
+                    .find_map(|(field, text)| Quantity::parse(text).err().map(|error| format!("{field}: {error}")))?,
             };
             Some((at, problem))
         })
