@@ -20,6 +20,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,6 +37,7 @@ pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
+pub use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
 
