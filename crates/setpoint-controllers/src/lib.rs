@@ -8,8 +8,11 @@
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
+//! | [`machine`] | guests, each as its Machine wants it |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
+//! | [`signature`] | what cryptography says of a review |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -23,16 +26,19 @@ pub mod endpoints;
 pub mod environment;
 pub mod events;
 pub mod job;
+pub mod machine;
 pub mod manager;
 pub mod metrics;
 pub mod node;
 pub mod node_lifecycle;
 mod ownership;
+pub mod planning;
 pub mod queue;
 mod refusal;
 pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;
+pub mod signature;
 
 pub use manager::Manager;
 pub use node::NodeAgent;
