@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DriftedField, MAX_DRIFT, Machine, MachineStatus};
+use setpoint_api::requester::RECONCILE_AT;
 use setpoint_api::step::{Effect, FieldChange, Origin};
 
 use super::record::Settlement;
@@ -74,10 +75,16 @@ pub fn next_status(
     {
         set(&mut status, generation, type_, status_word, reason, message, now);
     }
-    if status != (MachineStatus { observed_at: status.observed_at, ..old }) {
+    let is_awaited = asked_at(machine).is_some_and(|asked| old.observed_at.is_none_or(|seen| seen < asked));
+    if is_awaited || status != (MachineStatus { observed_at: status.observed_at, ..old }) {
         status.observed_at = Some(seen.observation.observed_at).max(status.observed_at);
     }
     status
+}
+
+/// When somebody last asked for a fresh look: they wait to be told that it was taken.
+fn asked_at(machine: &Machine) -> Option<Timestamp> {
+    machine.metadata.annotations.as_ref()?.get(RECONCILE_AT)?.parse().ok()
 }
 
 /// What a status says of a Machine whose guest was not looked at, or whose spec cannot be read. What was known of the guest

@@ -15,7 +15,7 @@ use super::apply_set::{ApplySet, Extent};
 use super::draft::{Draft, GROUND, Removal, Write};
 use super::follow::{Aim, Followed};
 use super::preview::{Key, planned, post, questions};
-use crate::approve::{self, Signer, Verdict, judged};
+use crate::approve::{self, Policy, Signer, Verdict, judged};
 use crate::client::Reply;
 use crate::get::JSON;
 use crate::proposal::{ObjectAction, Proposal, ProposedSet};
@@ -111,8 +111,7 @@ impl Execution<'_> {
         if digests.is_empty() {
             return Ok(());
         }
-        let approval = approve::policy(session, &proposed.environment).await?;
-        let listed = approve::own_keys(approval.as_ref(), self.user);
+        let listed = Policy::of(session, &proposed.environment).await?.keys_of(self.user);
         let signer = self.sign.map(|word| Signer::of(word, &listed)).transpose()?;
         let verdict = Verdict {
             namespace: &proposed.namespace,

@@ -155,6 +155,7 @@ impl Apply {
             agreed = true;
         }
         self.show(&proposal)?;
+        no_refusals(&proposal)?;
         if !proposal.has_changes() {
             return Ok(Outcome::pending_if(proposal.is_stuck()));
         }
@@ -172,7 +173,11 @@ impl Apply {
         if draft.writes.iter().any(|write| write.is_machine() && write.change.note.is_some()) {
             execution.lay_ground(session, &draft).await?;
             connected(session, &draft).await;
+            let shown = proposal.objects;
             (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
+            no_refusals(&proposal)?;
+            // What was written meanwhile is a part of what is done.
+            proposal.objects = shown;
             let asks = proposal.change_sets.iter().any(|set| !set.holds.is_empty());
             if asks {
                 self.show(&proposal)?;
@@ -274,6 +279,17 @@ pub(crate) fn report_of(followup: &Followup) -> Result<Outcome> {
         }
     }
     Ok(outcome)
+}
+
+/// What cannot be as it is written is not written.
+fn no_refusals(proposal: &Proposal) -> Result<()> {
+    match proposal.change_sets.iter().flat_map(|set| &set.refused).next() {
+        Some(refusal) => {
+            let (target, field) = (inert(&refusal.target.to_string()), inert(&refusal.field));
+            bail!("{target} cannot be as it is written: {field}: {}; no Machine was written", inert(&refusal.message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A plan is applied only as it was saved, and where.

@@ -9,10 +9,11 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::runtime::wait::await_condition;
 use serde_json::Value;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, MAX_OBJECTS, Mode, Phase};
-use setpoint_api::environment::Environment;
 use setpoint_api::step::Target;
 
 use super::draft::Draft;
+use super::follow::condition;
+use crate::approve::Policy;
 use crate::proposal::{Proposal, ProposedSet, holds};
 use crate::session::Session;
 use crate::terminal::inert;
@@ -40,14 +41,13 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
     let questions = questions(draft);
     let mut absent = BTreeSet::new();
     for (key, question) in &questions {
-        let environments: Api<Environment> = Api::all(session.server.client.clone());
-        let found = environments.get_opt(&key.environment).await.map_err(|error| session.server.unreachable(error))?;
-        let Some(environment) = found else {
+        let policy = Policy::of(session, &key.environment).await?;
+        if matches!(policy, Policy::Absent) {
             absent.insert(key.environment.clone());
             continue;
-        };
+        }
         let status = preview(session, key, question, user).await?;
-        let holds = holds(&status.steps, environment.spec.approval.as_ref(), user);
+        let holds = holds(&status.steps, policy.approval(), user);
         proposal.change_sets.push(ProposedSet {
             namespace: key.namespace.clone(),
             environment: key.environment.clone(),
@@ -145,7 +145,7 @@ pub(crate) async fn planned(session: &Session, set: &ChangeSet) -> Result<Change
         let status = set.and_then(|set| set.status.as_ref());
         let phase = status.and_then(|status| status.phase);
         let asks = status.is_some_and(|status| status.gate_ref.is_some());
-        set.is_none() || phase.is_some_and(|phase| phase != Phase::Pending && (phase != Phase::Waiting || asks))
+        set.is_none() || hopeless(status).is_some() || phase.is_some_and(|phase| phase != Phase::Pending && (phase != Phase::Waiting || asks))
     };
     let waited = tokio::time::timeout(PLANNING, await_condition(sets.clone(), name, is_planned)).await;
     let found = match waited {
@@ -163,5 +163,16 @@ pub(crate) async fn planned(session: &Session, set: &ChangeSet) -> Result<Change
             );
         }
     };
-    found.with_context(|| format!("the change set {name} was deleted while it was planned"))
+    let found = found.with_context(|| format!("the change set {name} was deleted while it was planned"))?;
+    match hopeless(found.status.as_ref()) {
+        Some(why) => bail!("environment {} cannot be planned for: {}", inert(&set.spec.environment), inert(why)),
+        None => Ok(found),
+    }
+}
+
+/// Why there will be no plan, however long one waits.
+fn hopeless(status: Option<&ChangeSetStatus>) -> Option<&str> {
+    let planned = condition(&status?.conditions, "Planned")?;
+    let is_final = matches!(planned.reason.as_deref(), Some("TooManySteps" | "UnsoundPlan"));
+    planned.message.as_deref().filter(|_| is_final)
 }

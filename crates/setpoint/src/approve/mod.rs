@@ -1,5 +1,6 @@
 //! `setpoint approve` and `setpoint reject`: a person's verdict on the steps of a change set.
 
+mod policy;
 mod review;
 mod signature;
 
@@ -7,10 +8,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use kube::Api;
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
-use setpoint_api::environment::{Approval, Environment};
 use setpoint_api::review::Decision;
 use setpoint_api::step::Step;
 
+pub(crate) use self::policy::Policy;
 pub(crate) use self::review::{Verdict, judged, post};
 pub(crate) use self::signature::Signer;
 use crate::apply::agrees;
@@ -79,9 +80,9 @@ impl Arguments {
             inert(name)
         );
         let user = session.user().await?;
-        let approval = policy(session, &set.spec.environment).await?;
+        let policy = Policy::of(session, &set.spec.environment).await?;
         let steps = self.steps(&set)?;
-        let holds = holds(&steps, approval.as_ref(), &set.spec.requested_by);
+        let holds = holds(&steps, policy.approval(), &set.spec.requested_by);
         if steps.is_empty() {
             remark(&format!("no step of {name} waits for a verdict"));
             return Ok(Outcome::Settled);
@@ -94,8 +95,7 @@ impl Arguments {
         );
         let hold = |step: &Step| -> Option<&Hold> { holds.iter().find(|hold| hold.step == step.id) };
         print(&(head + &steps_text(&steps, hold, Style::of_stdout()) + "\n"))?;
-        let listed: Vec<String> = own_keys(approval.as_ref(), &user);
-        let signer = self.sign.as_deref().map(|word| Signer::of(word, &listed)).transpose()?;
+        let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
         let needs_signature = signer.is_none() && decision == Decision::Approve;
         if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| needs_signature) {
             bail!(
@@ -137,17 +137,4 @@ impl Arguments {
         };
         Ok(status.steps.iter().filter(|step| is_meant(step)).cloned().collect())
     }
-}
-
-/// The approval policy of an environment, as far as the user may read it.
-pub(crate) async fn policy(session: &Session, environment: &str) -> Result<Option<Approval>> {
-    let environments: Api<Environment> = Api::all(session.server.client.clone());
-    let found = environments.get_opt(environment).await.map_err(|error| session.server.unreachable(error))?;
-    Ok(found.and_then(|environment| environment.spec.approval))
-}
-
-/// The keys that a policy lists for a user.
-pub(crate) fn own_keys(approval: Option<&Approval>, user: &str) -> Vec<String> {
-    let keys = approval.map(|approval| approval.keys.as_slice()).unwrap_or_default();
-    keys.iter().filter(|key| key.principal == user).map(|key| key.public_key.clone()).collect()
 }

@@ -71,16 +71,16 @@ fn hold(step: &Step, verdict: &Verdict, requester: &str) -> Option<Hold> {
     Some(Hold { step: step.id.clone(), by, own_counts, own_suffices, signed })
 }
 
-/// `2 people, signed by owner or operator, not by carol`.
+/// `2 people who sign as operator or owner other than carol`.
 fn words(needed: &Approvals) -> String {
-    let mut words = match needed.required {
-        1 => "1 person".to_owned(),
-        several => format!("{several} people"),
+    let (mut words, signs) = match needed.required {
+        1 => ("1 person".to_owned(), "signs"),
+        several => (format!("{several} people"), "sign"),
     };
     let roles: Vec<&str> = needed.roles.iter().map(String::as_str).collect();
     match (needed.signature, roles.is_empty()) {
-        (_, false) => words += &format!(" who sign as {}", roles.join(" or ")),
-        (true, true) => words += " who sign",
+        (_, false) => words += &format!(" who {signs} as {}", roles.join(" or ")),
+        (true, true) => words += &format!(" who {signs}"),
         (false, true) => {}
     }
     if let Some(requester) = &needed.except {

@@ -203,7 +203,7 @@ fn a_hold_says_who_must_approve() {
         ("nobody", Some(rule(0, &[], false, true)), None),
         ("two", Some(rule(2, &[], false, true)), Some(("2 people", true, false))),
         ("another", Some(rule(1, &[], false, false)), Some(("1 person other than alice", false, false))),
-        ("a signature", Some(rule(1, &[], true, true)), Some(("1 person who sign", true, true))),
+        ("a signature", Some(rule(1, &[], true, true)), Some(("1 person who signs", true, true))),
         (
             "roles",
             Some(rule(2, &["operator", "owner"], true, false)),

@@ -7,8 +7,8 @@
 //! Other releases of kubectl word things differently: with a kubectl that the texts were not written with, only exit
 //! codes are compared, and commands that it does not have yet are left out.
 
-mod filter;
-mod script;
+pub(crate) mod filter;
+pub(crate) mod script;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -124,7 +124,7 @@ fn follow_on(name: &str, server: &Server) -> Result<()> {
 }
 
 /// Runs commands as a user of the server would.
-struct Shell {
+pub(crate) struct Shell {
     files: PathBuf,
     home: PathBuf,
     path: String,
@@ -133,7 +133,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(server: &Server, kubectl: &Kubectl, files: PathBuf) -> Result<Self> {
+    pub(crate) fn new(server: &Server, kubectl: &Kubectl, files: PathBuf) -> Result<Self> {
         let home = server.folder().join("home");
         let programs = home.join("bin");
         fs::create_dir_all(&programs)?;
@@ -144,7 +144,7 @@ impl Shell {
         Ok(Self { files, home, path, kubeconfig, filter: Filter::new()? })
     }
 
-    fn run(&self, command: &str) -> Result<Transcript> {
+    pub(crate) fn run(&self, command: &str) -> Result<Transcript> {
         let output = Command::new("bash")
             .args(["-c", command])
             .current_dir(&self.files)
@@ -152,6 +152,7 @@ impl Shell {
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .env("KUBECONFIG", &self.kubeconfig)
+            .env("DATA", self.home.with_file_name("data"))
             .env("TZ", "UTC")
             .output()?;
         Ok(Transcript {
