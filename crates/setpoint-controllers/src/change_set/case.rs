@@ -65,7 +65,8 @@ impl Case {
 
     /// The nonces that were used by reviews that are gone.
     pub(super) fn used_nonces(&self) -> BTreeSet<(String, String)> {
-        let present: BTreeSet<&str> = self.reviews.iter().filter_map(|own| own.review.metadata.uid.as_deref()).collect();
+        let present: BTreeSet<&str> =
+            self.reviews.iter().filter_map(|own| own.review.metadata.uid.as_deref()).collect();
         let recorded = self.status().into_iter().flat_map(|status| &status.nonces);
         let gone = recorded.filter(|used| !present.contains(used.review.as_str()));
         gone.map(|used| (used.reviewer.clone(), used.nonce.clone())).collect()

@@ -124,13 +124,7 @@ impl ChangeSets {
     }
 
     /// Writes down how far a change set is, if that is not written. Says whether it is now.
-    async fn write(
-        &self,
-        case: &Case,
-        progress: &Progress,
-        has_gate: bool,
-        round: &mut Round,
-    ) -> Result<bool, Error> {
+    async fn write(&self, case: &Case, progress: &Progress, has_gate: bool, round: &mut Round) -> Result<bool, Error> {
         let old = case.change_set.status.clone().unwrap_or_default();
         let name = case.change_set.metadata.name.clone().unwrap_or_default();
         let new = ChangeSetStatus {

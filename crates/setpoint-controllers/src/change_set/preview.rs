@@ -137,13 +137,7 @@ fn digests(steps: &[Step]) -> Value {
     steps.iter().map(|step| step.digest.as_str()).collect()
 }
 
-fn status(
-    change_set: &ChangeSet,
-    planned: &Planned,
-    refused: &[Refusal],
-    digest: &str,
-    now: jiff::Timestamp,
-) -> Value {
+fn status(change_set: &ChangeSet, planned: &Planned, refused: &[Refusal], digest: &str, now: jiff::Timestamp) -> Value {
     let plan = &planned.change_set;
     json!({
         "observedGeneration": change_set.metadata.generation,

@@ -84,9 +84,8 @@ impl Object {
 /// The ids of the calls under way for the objects of some steps.
 pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<String> {
     let machines = steps.iter().filter(|step| step.target.kind == "Machine");
-    let machines = machines.filter_map(|step| {
-        caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))
-    });
+    let machines =
+        machines.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
     let calls = machines.flat_map(|machine| {
         let intents = machine.status.as_ref().map(|status| status.intents.clone()).unwrap_or_default();
         intents.into_iter().map(|intent| intent.id)

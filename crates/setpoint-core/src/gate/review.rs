@@ -268,12 +268,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Where no signature is asked for, one by a key that is not listed is as good as none.
-    fn key_fault(
-        &self,
-        reviewer: &str,
-        material: &str,
-        requirement: Option<&Requirement<'_>>,
-    ) -> Option<Discount> {
+    fn key_fault(&self, reviewer: &str, material: &str, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
         let keys = self.approval.keys.iter().filter(|key| key.material() == Some(material));
         let keys: Vec<&ApproverKey> = keys.collect();
         let Some(first) = keys.first() else {

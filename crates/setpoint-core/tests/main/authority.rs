@@ -181,7 +181,13 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("it is approved", vec![approved()], vec![], "may run", "uid-one-0"),
         ("the approval is over", vec![asked().approved("a", 20 - EXPIRY_S)], vec![], waits, ""),
         ("another step was approved", vec![Case::of("one", 0, &["b"]).approved("b", 10)], vec![], waits, ""),
-        ("it is approved where it is not listed", vec![Case::of("one", 0, &["b"]).approved("a", 10)], vec![], waits, ""),
+        (
+            "it is approved where it is not listed",
+            vec![Case::of("one", 0, &["b"]).approved("a", 10)],
+            vec![],
+            waits,
+            "",
+        ),
         ("who asked approves", vec![asked().review("carol", Decision::Approve, "a", 10)], vec![], waits, ""),
         ("a preview is approved", vec![approved().with(|set| set.spec.mode = Mode::Preview)], vec![], waits, ""),
         (
@@ -290,7 +296,8 @@ const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 fn event() -> impl Strategy<Value = Event> {
     let digest = || prop::sample::select(&DIGESTS[..]);
     let set = || prop::sample::select(&SETS[..]);
-    let decision = prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
+    let decision =
+        prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
     prop_oneof![
         1 => prop::sample::subsequence(DIGESTS.to_vec(), 1..=3).prop_map(Event::Edit),
         2 => set().prop_map(Event::Make),
