@@ -7,6 +7,8 @@
 //! | [`deployment`] | revisions of a template, one rolled out after the other |
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
+//! | [`change_set`] | the gatekeeper: previews, gates, reviews |
+//! | [`notification`] | tells people that they are needed |
 //! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
 //! | [`machine`] | guests, each as its Machine wants it |
@@ -21,6 +23,7 @@
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
+pub mod change_set;
 pub mod deployment;
 pub mod endpoints;
 pub mod environment;
@@ -31,6 +34,7 @@ pub mod manager;
 pub mod metrics;
 pub mod node;
 pub mod node_lifecycle;
+pub mod notification;
 mod ownership;
 pub mod planning;
 pub mod queue;

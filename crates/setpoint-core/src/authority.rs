@@ -103,7 +103,7 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
     });
     let leaves: Vec<Leave<'_>> = leaves.collect();
     let standings: Vec<Standing> = leaves.iter().map(|leave| leave.standing.clone()).collect();
-    let judged = gate::decide(&gate_input(input, None, &[], &BTreeSet::new()), &standings);
+    let judged = gate::decide(&gate_input(input, None, &requesters(input, None)), &standings);
     let authorized = judged.into_iter().zip(leaves).map(|(judged, leave)| Authorized {
         by: leave.by.filter(|_| judged.verdict == Verdict::Run).map(str::to_owned),
         asked: leave.asked,
@@ -205,30 +205,28 @@ impl<'a> Leave<'a> {
 
 /// What people said of each step in one change set; without one, what each step needs.
 fn standings(input: &Input<'_>, set: Option<&Set<'_>>) -> Vec<Standing> {
-    let (no_evidence, no_nonces) = (Vec::new(), BTreeSet::new());
-    let evidence = set.map_or(&no_evidence, |set| &set.evidence);
-    let used_nonces = set.map_or(&no_nonces, |set| &set.used_nonces);
-    gate::standings(&gate_input(input, set, evidence, used_nonces)).0
+    gate::standings(&gate_input(input, set, &requesters(input, set))).0
 }
 
-fn gate_input<'a>(
-    input: &Input<'a>,
-    set: Option<&'a Set<'a>>,
-    evidence: &'a [Evidence<'a>],
-    used_nonces: &'a BTreeSet<(String, String)>,
-) -> gate::Input<'a> {
+/// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not.
+fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> BTreeSet<&'a str> {
+    set.map(|set| set.requested_by).into_iter().chain([input.requested_by]).collect()
+}
+
+fn gate_input<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>, requesters: &'a BTreeSet<&'a str>) -> gate::Input<'a> {
+    static NO_NONCES: BTreeSet<(String, String)> = BTreeSet::new();
     gate::Input {
         steps: input.steps,
         approval: input.approval,
         guardrails: input.guardrails,
         expires_at: input.expires_at,
-        evidence,
-        used_nonces,
+        evidence: set.map_or(&[], |set| &set.evidence),
+        used_nonces: set.map_or(&NO_NONCES, |set| &set.used_nonces),
         ledger: input.ledger,
         under_way: input.under_way,
         usage: input.usage,
         gpus: input.gpus,
-        requested_by: set.map_or(input.requested_by, |set| set.requested_by),
+        requesters,
         cluster_uid: input.cluster_uid,
         namespace: set.map_or("", |set| set.namespace),
         gate: set.map_or("", |set| set.name),

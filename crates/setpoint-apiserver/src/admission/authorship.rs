@@ -166,7 +166,8 @@ mod tests {
             })
         };
         let new = json!({"spec": {"gate": "web", "reviewer": "carol"}});
-        let told = |before: &Value, after: &Value| refused_review(&resource("Review"), before, after).map(|told| told.0);
+        let told =
+            |before: &Value, after: &Value| refused_review(&resource("Review"), before, after).map(|told| told.0);
         let expected = "Expired: the review of the gate \"web\" by \"carol\" does not count";
         assert_eq!(told(&new, &review("False", "Expired")).as_deref(), Some(expected));
         assert_eq!(told(&review("True", "Counted"), &review("False", "Expired")).as_deref(), Some(expected));

@@ -336,8 +336,13 @@ mod tests {
 
     fn written(request: &Request, code: u16, failure: Option<&Failure>, made: Option<&Object>) -> Value {
         let completed = time("2026-01-02T03:04:05.000123Z");
-        let line =
-            request.line(Outcome { code: StatusCode::from_u16(code).expect("a code"), failure, made, refused_review: None, completed });
+        let line = request.line(Outcome {
+            code: StatusCode::from_u16(code).expect("a code"),
+            failure,
+            made,
+            refused_review: None,
+            completed,
+        });
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
         serde_json::from_slice(&line).expect("a line is JSON")
     }

@@ -32,7 +32,9 @@ pub struct Reviewed {
 /// The change sets that list steps of an object, as the caches show them.
 pub fn cases(caches: &Caches, target: &Target) -> Vec<Case> {
     let sets = caches.change_sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target));
-    sets.into_iter().map(|change_set| Case::of(caches, change_set)).collect()
+    // A change set is about its own namespace, and so are those who may review there.
+    let own = sets.into_iter().filter(|set| set.metadata.namespace.as_deref() == Some(&*target.namespace));
+    own.map(|change_set| Case::of(caches, change_set)).collect()
 }
 
 impl Case {
@@ -65,7 +67,8 @@ impl Case {
 
     /// The nonces that were used by reviews that are gone.
     pub(super) fn used_nonces(&self) -> BTreeSet<(String, String)> {
-        let present: BTreeSet<&str> = self.reviews.iter().filter_map(|own| own.review.metadata.uid.as_deref()).collect();
+        let present: BTreeSet<&str> =
+            self.reviews.iter().filter_map(|own| own.review.metadata.uid.as_deref()).collect();
         let recorded = self.status().into_iter().flat_map(|status| &status.nonces);
         let gone = recorded.filter(|used| !present.contains(used.review.as_str()));
         gone.map(|used| (used.reviewer.clone(), used.nonce.clone())).collect()

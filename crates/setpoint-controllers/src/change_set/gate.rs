@@ -66,13 +66,7 @@ impl ChangeSets {
     }
 
     /// Has the Gate say what was decided, and tells people of it where that is news.
-    async fn write_gate(
-        &self,
-        case: &Case,
-        decision: &Decision,
-        gate: &Gate,
-        round: &mut Round,
-    ) -> Result<(), Error> {
+    async fn write_gate(&self, case: &Case, decision: &Decision, gate: &Gate, round: &mut Round) -> Result<(), Error> {
         let old = gate.status.clone().unwrap_or_default();
         let new = status(case, decision, gate, &old, round.now);
         if new == old {
@@ -160,13 +154,7 @@ fn description(change_set: &ChangeSet, steps: &[Step]) -> String {
     format!("{head}{}{rest}", told.collect::<String>())
 }
 
-fn status(
-    case: &Case,
-    decision: &Decision,
-    gate: &Gate,
-    old: &GateStatus,
-    now: jiff::Timestamp,
-) -> GateStatus {
+fn status(case: &Case, decision: &Decision, gate: &Gate, old: &GateStatus, now: jiff::Timestamp) -> GateStatus {
     let evidence = case.evidence();
     let mut new = gate_status(&evidence, decision);
     let generation = gate.metadata.generation;

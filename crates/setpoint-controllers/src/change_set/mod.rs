@@ -30,7 +30,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode};
 use setpoint_api::environment::Environment;
 use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Usage};
@@ -103,6 +103,7 @@ impl ChangeSets {
         };
         let metadata = &case.change_set.metadata;
         let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let requesters = work::requesters(&self.caches, &case.change_set);
         setpoint_core::gate::gate(&Input {
             steps,
             approval: spec.approval.as_ref(),
@@ -114,7 +115,7 @@ impl ChangeSets {
             under_way: &work::calls_under_way(&self.caches, steps),
             usage,
             gpus: &BTreeMap::new(),
-            requested_by: &case.change_set.spec.requested_by,
+            requesters: &requesters.iter().map(String::as_str).collect(),
             cluster_uid: self.planning.cluster(),
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             gate: metadata.name.as_deref().unwrap_or_default(),
@@ -124,13 +125,7 @@ impl ChangeSets {
     }
 
     /// Writes down how far a change set is, if that is not written. Says whether it is now.
-    async fn write(
-        &self,
-        case: &Case,
-        progress: &Progress,
-        has_gate: bool,
-        round: &mut Round,
-    ) -> Result<bool, Error> {
+    async fn write(&self, case: &Case, progress: &Progress, has_gate: bool, round: &mut Round) -> Result<bool, Error> {
         let old = case.change_set.status.clone().unwrap_or_default();
         let name = case.change_set.metadata.name.clone().unwrap_or_default();
         let new = ChangeSetStatus {
@@ -209,11 +204,8 @@ impl Controller for ChangeSets {
         if preview::is_to_plan(&change_set) {
             return self.plan(&change_set, &environment, round).await;
         }
+        // What is shown is shown, and who made a change set without objects says what it is about.
         if change_set.spec.mode == Mode::Preview || is_unplanned(&change_set) {
-            let phase = if is_unplanned(&change_set) { Phase::Pending } else { Phase::Planned };
-            if change_set.status.as_ref().and_then(|status| status.phase) != Some(phase) {
-                self.patch(&change_set, json!({"phase": phase}), round).await?;
-            }
             return Ok(retention::next(&change_set, round.now));
         }
         self.judge(change_set, &environment, round).await

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use setpoint_api::change_set::{ChangeSet, MAX_STEPS, Phase};
+use setpoint_api::change_set::{ChangeSet, MAX_STEPS, Mode, Phase};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -137,15 +137,11 @@ fn digests(steps: &[Step]) -> Value {
     steps.iter().map(|step| step.digest.as_str()).collect()
 }
 
-fn status(
-    change_set: &ChangeSet,
-    planned: &Planned,
-    refused: &[Refusal],
-    digest: &str,
-    now: jiff::Timestamp,
-) -> Value {
+fn status(change_set: &ChangeSet, planned: &Planned, refused: &[Refusal], digest: &str, now: jiff::Timestamp) -> Value {
     let plan = &planned.change_set;
+    let phase = if change_set.spec.mode == Mode::Preview { Phase::Planned } else { Phase::Pending };
     json!({
+        "phase": phase,
         "observedGeneration": change_set.metadata.generation,
         "observedAt": planned.observation.observed_at,
         "steps": plan.steps,

@@ -53,7 +53,8 @@ pub(super) fn wake(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let rooms = decision.steps.iter().filter_map(|judged| judged.verdict.until());
-    let unwritten = made_at(change_set).filter(|_| objects.is_unwritten()).and_then(|made| made.checked_add(SHORT).ok());
+    let unwritten =
+        made_at(change_set).filter(|_| objects.is_unwritten()).and_then(|made| made.checked_add(SHORT).ok());
     rooms.chain(decision.approved_until).chain(unwritten).filter(|at| *at > now).min()
 }
 

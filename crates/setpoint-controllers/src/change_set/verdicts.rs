@@ -56,8 +56,7 @@ impl ChangeSets {
         }
         for review in self.caches.reviews.by(&REVIEWS_BY_GATE, &key.to_string()) {
             let message = format!("there is no gate {key}");
-            let answer =
-                Answer { status: ConditionStatus::False, reason: "GateNotFound", message, is_refusal: true };
+            let answer = Answer { status: ConditionStatus::False, reason: "GateNotFound", message, is_refusal: true };
             if review.metadata.deletion_timestamp.is_none() && review.status.is_none() {
                 self.tell(&review, &answer, None, round).await?;
             }

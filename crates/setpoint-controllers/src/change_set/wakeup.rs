@@ -7,9 +7,7 @@ use setpoint_api::machine::Machine;
 use setpoint_core::machine::target;
 
 use crate::queue::Queue;
-use crate::runtime::caches::{
-    CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value,
-};
+use crate::runtime::caches::{CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
 use crate::runtime::{Caches, Change, Name};
 
 pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use setpoint_api::change_set::{ChangeSet, Phase};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
+use setpoint_api::requester::REQUESTED_BY;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
 
@@ -84,14 +85,21 @@ impl Object {
 /// The ids of the calls under way for the objects of some steps.
 pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<String> {
     let machines = steps.iter().filter(|step| step.target.kind == "Machine");
-    let machines = machines.filter_map(|step| {
-        caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))
-    });
+    let machines =
+        machines.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
     let calls = machines.flat_map(|machine| {
         let intents = machine.status.as_ref().map(|status| status.intents.clone()).unwrap_or_default();
         intents.into_iter().map(|intent| intent.id)
     });
     calls.collect()
+}
+
+/// Who asks in a change set, and who wrote what it is about.
+pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<String> {
+    let steps = change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == "Machine");
+    let machines = steps.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
+    let written = machines.filter_map(|machine| machine.metadata.annotations.as_ref()?.get(REQUESTED_BY).cloned());
+    written.chain([change_set.spec.requested_by.clone()]).collect()
 }
 
 /// The open change set that a Machine's controller made for it.

@@ -103,7 +103,10 @@ fn whatever_a_review_says_is_signed() {
         let mut review = signed(&review(), armored.clone());
         change(&mut review);
         let found = Checked::of(&review);
-        assert!(matches!(&found, Checked::Invalid { material: own, .. } if *own == material(&key)), "{name}: {found:?}");
+        assert!(
+            matches!(&found, Checked::Invalid { material: own, .. } if *own == material(&key)),
+            "{name}: {found:?}"
+        );
     }
     let mut commented = signed(&review(), armored);
     commented.spec.comment = Some("looks good".to_owned());
@@ -116,7 +119,8 @@ fn a_signature_for_another_purpose_or_none_at_all_is_told_apart() {
     let key = key(folder.path(), "id", KEYS[0].1);
     let review = review();
     let for_git = sign(&key, "git", &review.spec.statement("shop"), None);
-    let cut: String = for_git.lines().take(2).chain(["-----END SSH SIGNATURE-----"]).map(|line| format!("{line}\n")).collect();
+    let cut: String =
+        for_git.lines().take(2).chain(["-----END SSH SIGNATURE-----"]).map(|line| format!("{line}\n")).collect();
     assert_eq!(Checked::of(&review), Checked::Unsigned);
     let other = Checked::OtherNamespace { namespace: "git".to_owned() };
     assert_eq!(Checked::of(&signed(&review, for_git)), other);

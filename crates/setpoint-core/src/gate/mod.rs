@@ -64,8 +64,8 @@ pub struct Input<'a> {
     pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
-    /// The user who asked for the change.
-    pub requested_by: &'a str,
+    /// The users who asked for the change: who asks about it, and who wrote what it is about.
+    pub requesters: &'a BTreeSet<&'a str>,
     /// The uid by which a review names this cluster.
     pub cluster_uid: &'a str,
     /// The namespace of the gate.

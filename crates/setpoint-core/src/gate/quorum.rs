@@ -66,7 +66,7 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
         for class in step.classes() {
             let requirement = approval.requirement(class);
             let judged = judge(&bench, &candidates, &requirement);
-            standing.add(&judged, class, &requirement, input.requested_by);
+            standing.add(&judged, class, &requirement, input.requesters);
             judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
         }
         standings.push(standing);
@@ -149,7 +149,13 @@ impl Standing {
         })
     }
 
-    fn add(&mut self, judged: &[Judgement<'_>], class: Class, requirement: &Requirement<'_>, requested_by: &str) {
+    fn add(
+        &mut self,
+        judged: &[Judgement<'_>],
+        class: Class,
+        requirement: &Requirement<'_>,
+        requesters: &BTreeSet<&str>,
+    ) {
         let mut approved = BTreeMap::new();
         for judgement in judged.iter().filter(|judgement| judgement.discount.is_none()) {
             let reviewer = judgement.evidence.review.spec.reviewer.clone();
@@ -165,7 +171,8 @@ impl Standing {
             approved,
             roles: requirement.roles.iter().cloned().collect(),
             signature: needs_signature(requirement),
-            except: (!requirement.requester_may_approve).then(|| requested_by.to_owned()),
+            except: (!requirement.requester_may_approve)
+                .then(|| requesters.iter().copied().collect::<Vec<_>>().join(" or ")),
         };
         if approvals.missing() > 0 {
             self.missing.push(approvals);

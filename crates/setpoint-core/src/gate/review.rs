@@ -237,7 +237,9 @@ impl<'a> Bench<'a> {
         let spec = &evidence.review.spec;
         let approves = spec.decision == review::Decision::Approve;
         // Where nobody knows who asked, anybody may have.
-        let may_be_requester = self.input.requested_by.is_empty() || spec.reviewer == self.input.requested_by;
+        let requesters = self.input.requesters;
+        let is_unknown = requesters.is_empty() || requesters.contains("");
+        let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
         (approves && !requirement.requester_may_approve && may_be_requester).then_some(Discount::Requester)
     }
 
@@ -268,12 +270,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Where no signature is asked for, one by a key that is not listed is as good as none.
-    fn key_fault(
-        &self,
-        reviewer: &str,
-        material: &str,
-        requirement: Option<&Requirement<'_>>,
-    ) -> Option<Discount> {
+    fn key_fault(&self, reviewer: &str, material: &str, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
         let keys = self.approval.keys.iter().filter(|key| key.material() == Some(material));
         let keys: Vec<&ApproverKey> = keys.collect();
         let Some(first) = keys.first() else {

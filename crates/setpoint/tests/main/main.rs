@@ -8,6 +8,7 @@ mod crash;
 mod crds;
 mod environments;
 mod fuzz;
+mod gates;
 mod helm;
 mod history;
 mod hostile;

@@ -224,8 +224,20 @@ fn reasons_are_told_in_their_order() {
         ask(&review);
     }
     let expected = [
-        "Comment", "OtherGate", "Unsigned", "MalformedSignature", "OtherNamespace", "Unbound", "KeyNotListed",
-        "KeyOfAnother", "RoleNotAllowed", "InvalidSignature", "OtherGate", "OtherCluster", "FutureDated", "Expired",
+        "Comment",
+        "OtherGate",
+        "Unsigned",
+        "MalformedSignature",
+        "OtherNamespace",
+        "Unbound",
+        "KeyNotListed",
+        "KeyOfAnother",
+        "RoleNotAllowed",
+        "InvalidSignature",
+        "OtherGate",
+        "OtherCluster",
+        "FutureDated",
+        "Expired",
         "NonceUsed",
     ];
     assert_eq!(told, expected.map(Some));
