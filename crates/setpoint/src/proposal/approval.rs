@@ -41,7 +41,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             under_way: &BTreeSet::new(),
             usage: Usage::default(),
             gpus: &BTreeMap::new(),
-            requested_by: requester,
+            requesters: &BTreeSet::from([requester]),
             cluster_uid: "",
             namespace: "",
             gate: "",
