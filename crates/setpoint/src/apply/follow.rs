@@ -7,6 +7,7 @@ use anyhow::Result;
 use futures::StreamExt as _;
 use futures::stream::select_all;
 use kube::Api;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::Machine;
@@ -120,7 +121,8 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
     let streams = namespaces.into_iter().map(|namespace| {
         let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), namespace);
         let namespace = namespace.to_owned();
-        watcher(machines, watcher::Config::default()).map(move |event| (namespace.clone(), event)).boxed()
+        let events = watcher(machines, watcher::Config::default()).default_backoff();
+        events.map(move |event| (namespace.clone(), event)).boxed()
     });
     let mut events = select_all(streams);
     let mut world = World { aims, machines: BTreeMap::new(), listed: BTreeSet::new(), stuck: BTreeMap::new() };
@@ -153,7 +155,11 @@ struct World {
 impl World {
     fn take(&mut self, namespace: &str, event: Event<Machine>) {
         match event {
-            Event::Init => self.machines.retain(|followed, _| followed.namespace != namespace),
+            Event::Init => {
+                // Until all are told again, none is known to be gone.
+                self.machines.retain(|followed, _| followed.namespace != namespace);
+                self.listed.remove(namespace);
+            }
             Event::InitDone => {
                 self.listed.insert(namespace.to_owned());
             }

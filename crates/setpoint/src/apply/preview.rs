@@ -145,7 +145,9 @@ pub(crate) async fn planned(session: &Session, set: &ChangeSet) -> Result<Change
         let status = set.and_then(|set| set.status.as_ref());
         let phase = status.and_then(|status| status.phase);
         let asks = status.is_some_and(|status| status.gate_ref.is_some());
-        set.is_none() || hopeless(status).is_some() || phase.is_some_and(|phase| phase != Phase::Pending && (phase != Phase::Waiting || asks))
+        set.is_none()
+            || hopeless(status).is_some()
+            || phase.is_some_and(|phase| phase != Phase::Pending && (phase != Phase::Waiting || asks))
     };
     let waited = tokio::time::timeout(PLANNING, await_condition(sets.clone(), name, is_planned)).await;
     let found = match waited {

@@ -8,13 +8,12 @@ use anyhow::{Context as _, Result};
 pub(crate) async fn agrees(question: &str) -> Result<bool> {
     let question = question.to_owned();
     let answer = tokio::task::spawn_blocking(move || -> io::Result<String> {
-        let mut error = io::stderr().lock();
-        write!(error, "{question} [yes/no] ")?;
-        error.flush()?;
+        write!(io::stderr(), "{question} [yes/no] ")?;
+        io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
         if answer.is_empty() {
-            writeln!(error)?;
+            writeln!(io::stderr())?;
         }
         Ok(answer)
     });

@@ -23,8 +23,27 @@ impl Terminal {
         let kubeconfig = format!("KUBECONFIG={}", server.kubeconfig_path().display());
         let home = format!("HOME={}", server.folder().display());
         terminal.tmux(&[
-            "-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "50", "-c", &files.display().to_string(),
-            "-e", &kubeconfig, "-e", &home, "-e", "NO_COLOR=", "-e", "PS1=$ ", "bash", "--norc", "--noprofile",
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "160",
+            "-y",
+            "50",
+            "-c",
+            &files.display().to_string(),
+            "-e",
+            &kubeconfig,
+            "-e",
+            &home,
+            "-e",
+            "NO_COLOR=",
+            "-e",
+            "PS1=$ ",
+            "bash",
+            "--norc",
+            "--noprofile",
         ])?;
         Ok(terminal)
     }
