@@ -8,6 +8,7 @@
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`permission`] | what is asked before a step is taken |
 //! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
 //! | [`machine`] | guests, each as its Machine wants it |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
@@ -31,6 +32,7 @@ pub mod metrics;
 pub mod node;
 pub mod node_lifecycle;
 mod ownership;
+pub mod permission;
 pub mod planning;
 pub mod queue;
 mod refusal;

@@ -10,6 +10,7 @@ mod graph;
 mod intent;
 mod lifecycle;
 mod machine;
+mod machine_status;
 mod plan;
 mod plan_properties;
 mod removal;
