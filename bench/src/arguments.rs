@@ -60,6 +60,8 @@ pub(crate) enum Part {
     Gc,
     Get,
     List,
+    /// Machines in a simulated Environment.
+    Machines,
     Memory,
     /// Planning for an environment, without a server.
     Plan,

@@ -13,6 +13,7 @@ mod etcd;
 mod garbage;
 mod latency;
 mod load;
+mod machines;
 mod object;
 mod parts;
 mod planning;
@@ -79,6 +80,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Processes) {
         processes::measure(&subject, &mut report).await?;
+    }
+    if arguments.wants(Part::Machines) {
+        machines::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Workloads) {
         workloads::measure(&subject, arguments, &mut report).await?;

@@ -5,7 +5,7 @@
 //! scheduler and node agent, in one process and on the machine that the benchmark itself runs on.
 
 mod leader;
-mod reconciles;
+pub(crate) mod reconciles;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -10,6 +10,7 @@
 //! | [`change_set`] | the gatekeeper: previews, gates, reviews |
 //! | [`notification`] | tells people that they are needed |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`permission`] | what is asked before a step is taken |
 //! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
 //! | [`machine`] | guests, each as its Machine wants it |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
@@ -36,6 +37,7 @@ pub mod node;
 pub mod node_lifecycle;
 pub mod notification;
 mod ownership;
+pub mod permission;
 pub mod planning;
 pub mod queue;
 mod refusal;

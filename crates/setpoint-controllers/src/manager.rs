@@ -69,9 +69,9 @@ pub fn controllers(
         Runner::new(ServiceEndpoints::new(context, caches), caches, context),
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Machines::new(context, caches, &planning, &sights), caches, context),
-        Runner::new(ChangeSets::new(context, caches, planning), caches, context),
+        Runner::new(ChangeSets::new(context, caches, &planning), caches, context),
         Runner::new(Notifier::new(context, caches), caches, context),
-        Runner::new(Environments::new(context, caches, environments, &sights), caches, context),
+        Runner::new(Environments::new(context, caches, environments, &planning, &sights), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
     ]
 }

@@ -16,8 +16,6 @@ mod record;
 mod sight;
 mod standing;
 mod status;
-#[cfg(test)]
-mod tests;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_api::field::Path;

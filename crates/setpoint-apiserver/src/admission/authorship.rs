@@ -18,6 +18,9 @@ use crate::registry::{Resource, text_at};
 /// Who makes change sets for those whose objects it serves.
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
+/// Why a review may not count although its writer did nothing that they may not.
+const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
+
 /// Refuses a review or a change set in somebody else's name.
 pub(super) fn check(change: &Change<'_>) -> Result<()> {
     let (None, Some(after)) = (change.before, change.after) else { return Ok(()) };
@@ -65,7 +68,8 @@ pub fn refused_review(resource: &Resource, before: &Value, after: &Value) -> Opt
     let refusal = |review: &Value| {
         let mut conditions = review["status"]["conditions"].as_array().into_iter().flatten();
         let accepted = conditions.find(|condition| condition["type"] == "Accepted")?;
-        (accepted["status"] == "False").then(|| accepted["reason"].as_str().unwrap_or_default().to_owned())
+        let reason = accepted["reason"].as_str().unwrap_or_default();
+        (accepted["status"] == "False" && !NO_REFUSAL.contains(&reason)).then(|| reason.to_owned())
     };
     let reason = refusal(after).filter(|reason| refusal(before).as_ref() != Some(reason))?;
     let (reviewer, gate) = (text_at(after, &["spec", "reviewer"]), text_at(after, &["spec", "gate"]));
@@ -173,5 +177,6 @@ mod tests {
         assert_eq!(told(&review("True", "Counted"), &review("False", "Expired")).as_deref(), Some(expected));
         assert_eq!(told(&review("False", "Expired"), &review("False", "Expired")), None, "it was told");
         assert_eq!(told(&new, &review("True", "Counted")), None, "it counts");
+        assert_eq!(told(&new, &review("False", "Comment")), None, "it is no verdict");
     }
 }

@@ -11,7 +11,7 @@ use setpoint_core::authority;
 use setpoint_core::gate::Evidence;
 
 use crate::runtime::Caches;
-use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
+use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
 use crate::signature::Checked;
 
 /// A change set and the reviews of its gate, with their signatures checked.
@@ -35,6 +35,12 @@ pub fn cases(caches: &Caches, target: &Target) -> Vec<Case> {
     // A change set is about its own namespace, and so are those who may review there.
     let own = sets.into_iter().filter(|set| set.metadata.namespace.as_deref() == Some(&*target.namespace));
     own.map(|change_set| Case::of(caches, change_set)).collect()
+}
+
+/// The change sets that were made for an object, by its uid.
+pub fn cases_of(caches: &Caches, owner: &str) -> Vec<Case> {
+    let sets = caches.change_sets.by(&CHANGE_SETS_BY_OWNER, owner);
+    sets.into_iter().map(|change_set| Case::of(caches, change_set)).collect()
 }
 
 impl Case {

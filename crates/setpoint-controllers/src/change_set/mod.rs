@@ -35,7 +35,7 @@ use setpoint_api::environment::Environment;
 use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Usage};
 
-pub use self::case::{Case, cases};
+pub use self::case::{Case, cases, cases_of};
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;
@@ -59,9 +59,9 @@ impl std::fmt::Debug for ChangeSets {
 }
 
 impl ChangeSets {
-    pub fn new(context: &Context, caches: &Caches, planning: Planning) -> ChangeSets {
+    pub fn new(context: &Context, caches: &Caches, planning: &Planning) -> ChangeSets {
         let (client, recorder) = (context.client.clone(), context.recorder("gatekeeper"));
-        ChangeSets { client, caches: caches.clone(), planning, recorder }
+        ChangeSets { client, caches: caches.clone(), planning: planning.clone(), recorder }
     }
 
     /// Judges what is asked for, and writes down what came of it.
@@ -74,7 +74,7 @@ impl ChangeSets {
         let case = Case::of(&self.caches, change_set.clone());
         let asked = self.ask(&case, environment, round.now);
         let gate = self.gate(&case, &asked, round).await?;
-        let objects = work::Objects::of(&self.caches, &change_set);
+        let objects = work::Objects::of(&self.caches, &change_set, environment);
         let abandoned = retention::abandoned(&change_set, &objects, round.now);
         let known = objects.known();
         let works = known.iter().map(|(target, wanted)| (*target, objects.work(target, wanted))).collect();

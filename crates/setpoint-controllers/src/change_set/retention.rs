@@ -61,3 +61,54 @@ pub(super) fn wake(
 fn made_at(change_set: &ChangeSet) -> Option<Timestamp> {
     change_set.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use setpoint_api::change_set::{StepState, StepStatus};
+
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::constant(1_794_744_000, 0) + SignedDuration::from_mins(minutes)
+    }
+
+    fn change_set(mode: &str) -> ChangeSet {
+        let change_set = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+            "metadata": {"name": "web", "creationTimestamp": at(0).to_string()},
+            "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol"},
+        });
+        serde_json::from_value(change_set).unwrap()
+    }
+
+    fn progress(phase: Phase, since: i64) -> Progress {
+        let (id, digest) = ("step".to_owned(), "sha256:a".to_owned());
+        let step = StepStatus { id, digest, state: StepState::Done, message: None, since: at(since) };
+        Progress { phase, step_states: vec![step], conditions: Vec::new() }
+    }
+
+    #[test]
+    fn a_preview_is_shown_for_an_hour() {
+        let rows = [("Preview", 59, false), ("Preview", 60, true), ("Execute", 600, false)];
+        for (mode, minutes, over) in rows {
+            assert_eq!(is_over(&change_set(mode), at(minutes)), over, "{mode} after {minutes} minutes");
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_kept_for_longer_where_people_decided() {
+        let rows = [
+            (Phase::Waiting, true, None),
+            (Phase::Running, false, None),
+            (Phase::Succeeded, false, Some(10 + 60)),
+            (Phase::Succeeded, true, Some(10 + 24 * 60)),
+            (Phase::Stale, false, Some(10 + 60)),
+            (Phase::Failed, true, Some(10 + 24 * 60)),
+        ];
+        for (phase, is_reviewed, expected) in rows {
+            let found = end(&change_set("Execute"), &progress(phase, 10), is_reviewed);
+            assert_eq!(found, expected.map(at), "{phase:?}, reviewed: {is_reviewed}");
+        }
+    }
+}

@@ -70,9 +70,10 @@ fn concerns_gates(change: &Change<Environment>) -> bool {
     let what_counts = |environment: &Environment| {
         let (spec, status) = (&environment.spec, environment.status.as_ref());
         let usage = status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.ledger.clone()));
+        let orphans = status.map(|status| (status.orphan_count, status.orphans.clone()));
         // What could not be planned while it was not open can be now.
         let conditions = status.map(|status| status.conditions.clone());
-        (spec.approval.clone(), spec.guardrails.clone(), usage, conditions)
+        (spec.approval.clone(), spec.guardrails.clone(), usage, orphans, conditions)
     };
     what_counts(before) != what_counts(after)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use setpoint_api::change_set::{ChangeSet, Phase};
 use setpoint_api::condition::ConditionStatus;
+use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_api::step::{Step, Target};
@@ -18,6 +19,8 @@ use crate::runtime::{Caches, Name};
 pub(super) struct Objects<'a> {
     change_set: &'a ChangeSet,
     machines: BTreeMap<&'a Target, Object>,
+    /// Guests that belong to nothing and are there.
+    guests: BTreeSet<&'a Target>,
 }
 
 #[derive(Debug)]
@@ -33,7 +36,7 @@ struct Object {
 pub(super) type Wants<'a> = Option<BTreeSet<&'a str>>;
 
 impl<'a> Objects<'a> {
-    pub(super) fn of(caches: &Caches, change_set: &'a ChangeSet) -> Objects<'a> {
+    pub(super) fn of(caches: &Caches, change_set: &'a ChangeSet, environment: &Environment) -> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let found = steps.iter().filter(|step| step.target.kind == "Machine").filter_map(|step| {
             let machine = caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))?;
@@ -41,12 +44,14 @@ impl<'a> Objects<'a> {
             let asking = own_change_set(caches, &machine).filter(|own| own.metadata.uid != change_set.metadata.uid);
             Some((&step.target, Object { machine, is_written, asking }))
         });
-        Objects { change_set, machines: found.collect() }
+        let guests = steps.iter().map(|step| &step.target).filter(|target| is_there(environment, target));
+        Objects { change_set, machines: found.collect(), guests: guests.collect() }
     }
 
     /// What each of them still wants.
     pub(super) fn known(&self) -> Vec<(&'a Target, Wants<'_>)> {
-        self.machines.iter().map(|(target, object)| (*target, object.wants())).collect()
+        let machines = self.machines.iter().map(|(target, object)| (*target, object.wants()));
+        machines.chain(self.guests.iter().map(|guest| (*guest, None))).collect()
     }
 
     pub(super) fn work<'w>(&'w self, target: &Target, wants: &'w Wants<'w>) -> Work<'w> {
@@ -80,6 +85,13 @@ impl Object {
         let asking = self.asking.as_ref().filter(|_| is_current)?.status.as_ref()?;
         Some(asking.steps.iter().map(|step| step.digest.as_str()).collect())
     }
+}
+
+/// Whether a guest that belongs to nothing is there; not all may be listed.
+fn is_there(environment: &Environment, target: &Target) -> bool {
+    let Some(status) = environment.status.as_ref().filter(|_| target.kind == "Guest") else { return false };
+    let is_listed = status.orphans.iter().any(|orphan| orphan.provider_id == target.name);
+    is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())
 }
 
 /// The ids of the calls under way for the objects of some steps.

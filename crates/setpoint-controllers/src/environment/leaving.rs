@@ -41,7 +41,7 @@ impl Environments {
             let left = self.evict(key, round).await?;
             let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
             if left > 0 || machines > 0 {
-                self.sweep(key, environment, round.now).await;
+                self.sweep(key, environment, round).await?;
                 let standing = Standing::leaving(left, machines);
                 self.write_status(environment, &standing, round).await?;
                 return Ok(self.next(key, environment, &standing, round.now));

@@ -5,6 +5,7 @@
 //! | [`status`] | what an Environment says of itself |
 //! | [`site`] | what its Node is |
 //! | `sweep` | one look at everything in each period |
+//! | `orphans` | what belongs to nothing, removed where that may be |
 //! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
 //! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
@@ -13,6 +14,7 @@
 
 mod leaving;
 mod opening;
+mod orphans;
 pub mod sights;
 pub mod site;
 pub mod status;
@@ -28,6 +30,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -36,8 +39,10 @@ use setpoint_deployer::{Provider, Registry};
 pub use self::sights::{Account, Sights};
 use self::status::Standing;
 use self::sweep::Survey;
-use crate::events::is_code;
+use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
+use crate::permission::{Asker, Treasury};
+use crate::planning::Planning;
 use crate::queue::Queue;
 use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
 use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
@@ -77,6 +82,11 @@ pub struct Environments {
     setup: Setup,
     running: Mutex<BTreeMap<Name, Running>>,
     sights: Sights,
+    planning: Planning,
+    treasury: Treasury,
+    asker: Asker,
+    recorder: Recorder,
+    sweeps: Counter,
     surveys: Mutex<BTreeMap<Name, Survey>>,
     /// When those were asked that have never answered.
     unanswered: Mutex<BTreeMap<Name, Timestamp>>,
@@ -113,7 +123,10 @@ pub fn in_a_task() -> Host {
 }
 
 impl Environments {
-    pub fn new(context: &Context, caches: &Caches, setup: Setup, sights: &Sights) -> Environments {
+    pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning, sights: &Sights) -> Environments {
+        let treasury = Treasury::new(context, caches, planning, sights);
+        let asker = Asker::new(context, caches, planning);
+        let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
         let (client, caches) = (context.client.clone(), caches.clone());
         Environments {
@@ -123,6 +136,11 @@ impl Environments {
             setup,
             running: Mutex::default(),
             sights: sights.clone(),
+            planning: planning.clone(),
+            treasury,
+            asker,
+            recorder,
+            sweeps: context.metrics.sweeps(),
             surveys: Mutex::default(),
             unanswered: Mutex::default(),
             queue: Mutex::default(),
@@ -292,7 +310,7 @@ impl Controller for Environments {
             return Ok(Next::Idle);
         }
         self.stand(key, &environment).await?;
-        self.sweep(key, &environment, round.now).await;
+        self.sweep(key, &environment, round).await?;
         let standing = self.stand(key, &environment).await?;
         self.write_status(&environment, &standing, round).await?;
         Ok(self.next(key, &environment, &standing, round.now))

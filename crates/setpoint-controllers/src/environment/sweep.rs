@@ -16,8 +16,8 @@ use setpoint_deployer::Provider;
 use setpoint_deployer::provider::{Offer, Scope};
 
 use super::Environments;
-use crate::runtime::Name;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, MACHINES_BY_UID, PODS_BY_UID};
+use crate::runtime::{Error, Name, Round};
 
 /// What a sweep found.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,30 +36,37 @@ pub(super) struct Survey {
 
 impl Environments {
     /// Looks at everything, if it is time to. A place that does not answer is what it was when it last did.
-    pub(super) async fn sweep(&self, key: &Name, environment: &Environment, now: Timestamp) {
-        let Some((provider, has_agent)) = self.provider_of(key) else { return };
+    pub(super) async fn sweep(&self, key: &Name, environment: &Environment, round: &mut Round) -> Result<(), Error> {
+        let now = round.now;
+        let Some((provider, has_agent)) = self.provider_of(key) else { return Ok(()) };
         if !provider.abilities().runs_machines || self.due_in(key, environment, now).is_some_and(|due| !due.is_zero()) {
-            return;
+            return Ok(());
         }
+        self.sweeps.inc();
         let look = provider.observe(&Scope::Everything).await;
         if !has_agent {
             self.reached(key, look.as_ref().map(drop).map_err(ToString::to_string));
         }
-        let survey = match look {
-            Ok(observed) => self.survey(key, environment, &*provider, observed.into_observation(), now).await,
+        let look = match look {
+            Ok(observed) => Arc::new(observed.into_observation()),
             Err(error) => {
                 tracing::warn!(environment = %key, %error, "the place could not be looked at");
-                self.surveys.lock().get(key).map(|before| Survey {
-                    asked_at: now,
-                    wish: wish(environment),
-                    ..before.clone()
-                })
+                self.put_off(key, environment, now);
+                return Ok(());
             }
         };
-        match survey {
-            Some(survey) => self.surveys.lock().insert(key.clone(), survey),
-            None => self.unanswered.lock().insert(key.clone(), now).and(None),
-        };
+        let survey = self.survey(key, environment, &*provider, &look, now).await;
+        let orphans = survey.orphans.clone();
+        self.surveys.lock().insert(key.clone(), survey);
+        self.remove_orphans(environment, &*provider, &look, &orphans, round).await
+    }
+
+    /// The place did not answer: it is asked again when it would have been anyway.
+    fn put_off(&self, key: &Name, environment: &Environment, now: Timestamp) {
+        match self.surveys.lock().get_mut(key) {
+            Some(before) => (before.asked_at, before.wish) = (now, wish(environment)),
+            None => drop(self.unanswered.lock().insert(key.clone(), now)),
+        }
     }
 
     /// How long it is until the next look; none where nothing was ever looked at.
@@ -79,23 +86,22 @@ impl Environments {
         key: &Name,
         environment: &Environment,
         provider: &dyn Provider,
-        look: Observation,
+        look: &Arc<Observation>,
         now: Timestamp,
-    ) -> Option<Survey> {
+    ) -> Survey {
         let capabilities = &provider.abilities().guests;
-        let look = Arc::new(look);
         let before = self.sights.last(&key.name);
         self.sights.put(&key.name, look.clone());
-        self.stir(key, &look, before.as_deref(), capabilities, before.is_none());
-        Some(Survey {
+        self.stir(key, look, before.as_deref(), capabilities, before.is_none());
+        Survey {
             asked_at: now,
             generation: environment.metadata.generation,
             wish: wish(environment),
             observed_at: look.observed_at,
-            usage: Usage::of(&look, &self.setup.cluster, capabilities),
+            usage: Usage::of(look, &self.setup.cluster, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
-            orphans: self.orphans(environment, &look),
-        })
+            orphans: self.orphans(environment, look),
+        }
     }
 
     /// Has those Machines looked at to which a look is news; and after the first one, those that wait for any.

@@ -4,20 +4,14 @@
 //! | --- | --- |
 //! | `wakeup` | which Machines a change concerns |
 //! | `round` | one look and what follows from it: a step, or a status |
-//! | `leave` | which steps may be taken now |
-//! | `account` | what may be spent where there are limits, one step at a time |
 //! | `acting` | a step, as calls to a provider |
-//! | `asking` | the ChangeSet of steps that wait for people |
 //! | `writes` | status and finalizer |
 //!
-//! What to do is decided in [`setpoint_core::plan`], what goes on record in [`setpoint_core::machine`]. Nothing is done that
+//! What to do is decided in [`setpoint_core::plan`], what may be done in [`crate::permission`], what goes on record in [`setpoint_core::machine`]. Nothing is done that
 //! was not written down before, on the version of the Machine that it was decided from; so of two who act one wins, and who
 //! dies between two steps leaves behind what the next one has to know.
 
-mod account;
 mod acting;
-mod asking;
-mod leave;
 mod round;
 mod wakeup;
 mod writes;
@@ -33,6 +27,7 @@ use setpoint_core::machine;
 use self::round::Progress;
 use crate::environment::Sights;
 use crate::events::Recorder;
+use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
 use crate::queue::Queue;
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
@@ -50,6 +45,8 @@ pub struct Machines {
     caches: Caches,
     planning: Planning,
     sights: Sights,
+    treasury: Treasury,
+    asker: Asker,
     recorder: Recorder,
 }
 
@@ -67,6 +64,8 @@ impl Machines {
             caches: caches.clone(),
             planning: planning.clone(),
             sights: sights.clone(),
+            treasury: Treasury::new(context, caches, planning, sights),
+            asker: Asker::new(context, caches, planning),
             recorder: context.recorder("machine-controller"),
         }
     }
@@ -104,7 +103,7 @@ impl Controller for Machines {
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
         let is_stirred = self.sights.take_stirred(key);
         let Some(machine) = self.caches.machines.get(key) else { return Ok(Next::Idle) };
-        if machine::is_settled(&machine) && !is_stirred {
+        if machine::is_settled(&machine) && writes::is_kept(&machine) && !is_stirred {
             return Ok(Next::Idle);
         }
         let brought = self.bring(machine, round).await;

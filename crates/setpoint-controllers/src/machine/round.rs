@@ -1,22 +1,27 @@
 //! One look at a Machine's guest, and what follows from it: one step that is taken, or a status that says why none is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
-use setpoint_api::step::{Action, Step, WaitsOn};
+use setpoint_api::requester;
+use setpoint_api::step::{Action, Step, Target, WaitsOn};
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::Verdict;
+use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
+use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
-use super::leave::{self, Asked};
 use super::{MOVED, Machines};
 use crate::change_set;
+use crate::permission::{Asked, Petition, held, is_remembered_here_alone, judge, waits_for_people};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -57,30 +62,31 @@ impl Machines {
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
         let cases = change_set::cases(&self.caches, &target);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
-        if is_released && !leave::is_remembered_here_alone(&cases, &settlement.done) {
+        if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
             self.release(machine, round).await?;
             return Ok(Progress::Rests(Next::Idle));
         }
         let steps = &planned.change_set.steps;
-        let mut spending = self.spending(environment, steps).await?;
-        let authorized = leave::judge(&Asked {
+        let mut spending = self.treasury.spending(environment, steps).await?;
+        let authorized = judge(&Asked {
             environment,
-            machine,
             steps,
-            desired,
-            guest: seen.guest(desired),
+            under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
+            gpus: gpus(desired, seen.guest(desired)),
             spending: &spending,
             cases: &cases,
             done: &settlement.done,
+            owner: machine.metadata.uid.as_deref().unwrap_or_default(),
+            requested_by: requested_by(machine),
             cluster: self.planning.cluster(),
             now: self.context.clock.now(),
         });
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
-        let held = leave::held(steps, &verdicts);
+        let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
         let now = self.context.clock.now();
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
-        self.ask(machine, &planned, &held, round).await?;
+        self.asker.ask(&petition(machine, &planned, &held), round).await?;
         let mut answers = steps.iter().zip(&authorized);
         let Some((step, leave)) = answers.find(|(_, answer)| answer.verdict == Verdict::Run) else {
             let written = self.write_status(machine, status, round).await?;
@@ -92,7 +98,7 @@ impl Machines {
         let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        if !self.enter(&mut spending, step, &intent).await? {
+        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
@@ -213,7 +219,37 @@ fn told(step: &Step) -> String {
     }
 }
 
-/// The steps that wait for people, if any.
-pub(super) fn waits_for_people<'h>(held: &'h [Held<'_>]) -> impl Iterator<Item = &'h Step> {
-    held.iter().filter(|held| held.by == machine::HeldBy::People).map(|held| held.step)
+/// What people are asked about a Machine.
+fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -> Petition<'a> {
+    let meta = &machine.metadata;
+    Petition {
+        owner: OwnerReference {
+            api_version: Machine::api_version(&()).into_owned(),
+            kind: Machine::kind(&()).into_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        },
+        namespace: meta.namespace.as_deref().unwrap_or_default(),
+        environment: &machine.spec.environment,
+        requested_by: requested_by(machine),
+        plan: &planned.change_set,
+        look: &planned.observation,
+        held: waits_for_people(held).collect(),
+        last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
+    }
+}
+
+/// Who asked for what a Machine says.
+fn requested_by(machine: &Machine) -> &str {
+    let annotations = machine.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(requester::REQUESTED_BY)).map_or(requester::UNKNOWN, String::as_str)
+}
+
+/// The GPUs that a Machine holds and wants.
+fn gpus(desired: &Desired, guest: Option<&Guest>) -> BTreeMap<Target, Gpus> {
+    let held = guest.map_or(Some(0), |guest| gpus_held(&guest.config)).unwrap_or_default();
+    let gpus = Gpus { held, wanted: gpus_wanted(&desired.fields) };
+    [(desired.target.clone(), gpus)].into_iter().filter(|(_, gpus)| *gpus != Gpus::default()).collect()
 }

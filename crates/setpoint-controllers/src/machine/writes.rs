@@ -17,13 +17,17 @@ use crate::runtime::{Error, Next, Round};
 /// How long to wait for an Environment that is not there, or does not answer.
 const ABSENT: Duration = Duration::from_secs(30);
 
+/// Whether a Machine has our finalizer.
+pub(super) fn is_kept(machine: &Machine) -> bool {
+    machine.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+}
+
 impl Machines {
     /// The Machine with our finalizer, which it is given if it has none; `None` if there is nothing to do for it now.
     pub(super) async fn kept(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Option<Arc<Machine>>, Error> {
         let finalizers = machine.metadata.finalizers.clone().unwrap_or_default();
-        let is_kept = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         match machine.metadata.deletion_timestamp.is_some() {
-            _ if is_kept => Ok(Some(machine)),
+            _ if is_kept(&machine) => Ok(Some(machine)),
             true => Ok(None),
             false => {
                 let kept = finalizers.into_iter().chain([FINALIZER.to_owned()]).collect();

@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
+use jiff::{SignedDuration, Timestamp};
+use kube::runtime::watcher::Event;
+use serde_json::json;
 use setpoint_api::environment::Webhook;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{Message, command, webhook};
+use super::{Message, Notifier, Occasion, command, webhook};
+use crate::runtime::{Caches, Clock, Context, Controller, Name, Round};
 
 fn message() -> Message {
     Message {
@@ -56,22 +62,64 @@ async fn a_webhook_is_posted_the_message() {
     }
 }
 
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let script = folder.join("notify");
+    fs::write(&script, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    script
+}
+
 #[tokio::test]
 async fn a_command_is_given_the_message_and_nothing_else_of_ours() {
-    let folder = std::env::temp_dir().join(format!("setpoint-notify-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let (script, heard) = (folder.join("notify"), folder.join("heard"));
-    fs::write(&script, "#!/bin/sh\ncat > \"$1\"\nenv >> \"$1\"\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let script = script(folder.path(), "cat > \"$1\"; env >> \"$1\"");
     let words = [&script, &heard].map(|path| path.to_str().unwrap().to_owned());
-    let told = command::run(&words, &message()).await;
-    let heard = fs::read_to_string(&heard).unwrap_or_default();
-    fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(told, Ok(()));
-    let line = heard.lines().next().unwrap();
-    let body: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(command::run(&words, &message()).await, Ok(()));
+    let heard = fs::read_to_string(&heard).unwrap();
+    let body: serde_json::Value = serde_json::from_str(heard.lines().next().unwrap()).unwrap();
     assert_eq!(body["object"], "changesets.setpoint.dev/web-x2k4f");
     assert!(!heard.contains("CARGO"), "{heard}");
+}
+
+#[tokio::test]
+async fn an_occasion_is_told_once_and_again_where_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let script = script(folder.path(), "[ -e \"$1.ready\" ] || exit 1; cat >> \"$1\"");
+    let context = Context { tells: false, ..Context::new(nobody(), Clock::System) };
+    let caches = Caches::default();
+    let environment = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+        "spec": {"deployer": {"name": "simulated"}, "notifications": {"command": [script, heard]}},
+    });
+    caches.environments.apply(Event::Apply(serde_json::from_value(environment).unwrap()));
+    let waiting_since = |since: Timestamp| {
+        let approved = json!({"type": "Approved", "status": "False", "reason": "Waiting", "lastTransitionTime": since});
+        let change_set = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+            "status": {"gateRef": {"name": "web"}, "conditions": [approved]},
+        });
+        caches.change_sets.apply(Event::Apply(serde_json::from_value(change_set).unwrap()));
+    };
+    let notifier = Notifier::new(&context, &caches);
+    assert!(notifier.keys().is_empty(), "what was there before is not told");
+    let occasion = Occasion::GateWaiting(Name::new("shop", "web"));
+    let now = Timestamp::now();
+    let tell = || async { notifier.reconcile(&occasion, &mut Round::new(Timestamp::now())).await.is_ok() };
+    let times = || fs::read_to_string(&heard).unwrap_or_default().lines().count();
+
+    waiting_since(now - SignedDuration::from_mins(1));
+    assert!(tell().await && times() == 0, "it began before anybody told of anything");
+    waiting_since(now);
+    assert!(!tell().await && times() == 0, "the command fails, and will be tried again");
+    fs::write(folder.path().join("heard.ready"), "").unwrap();
+    assert!(tell().await && times() == 1);
+    assert!(tell().await && times() == 1, "once");
+    waiting_since(now + SignedDuration::from_secs(2));
+    assert!(tell().await && times() == 2, "another occasion");
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
+use prometheus_client::metrics::counter::Counter;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Target};
@@ -43,6 +44,7 @@ pub struct Planning {
     cluster: Arc<str>,
     providers: Providers,
     seed: Option<u64>,
+    looks: Counter,
     key: Arc<OnceCell<Key>>,
 }
 
@@ -118,6 +120,7 @@ impl Planning {
             cluster: cluster.into(),
             providers: providers.clone(),
             seed: context.seed,
+            looks: context.metrics.glances(),
             key: Arc::default(),
         }
     }
@@ -145,15 +148,14 @@ impl Planning {
         subjects: &[Subject],
         orphans: Orphans,
     ) -> Result<Planned, Error> {
-        let related = self.related(subjects);
-        let provider = self.provider(name_of(environment))?;
-        let observation = sight::look(&*provider, subjects.iter().chain(&related)).await?;
+        let observation = self.look(name_of(environment), subjects).await?;
         self.plan_by(environment, subjects, observation, orphans).await
     }
 
     /// A look at what concerns some Machines, and those they have to do with.
     pub async fn look(&self, environment: &str, subjects: &[Subject]) -> Result<Observation, Error> {
         let related = self.related(subjects);
+        self.looks.inc();
         sight::look(&*self.provider(environment)?, subjects.iter().chain(&related)).await.map_err(Error::from)
     }
 

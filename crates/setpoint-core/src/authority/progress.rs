@@ -14,6 +14,9 @@ use setpoint_api::step::{Action, Step, Target};
 use crate::conditions;
 use crate::gate::{Decision, Judged, Verdict};
 
+/// The kind of a target that is no object: a guest that belongs to nothing.
+const GUEST: &str = "Guest";
+
 /// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
@@ -97,6 +100,12 @@ impl Subject<'_> {
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
             return (StepState::Running, None);
+        }
+        // A guest that belongs to nothing has nobody who keeps a record.
+        if self.work.is_none() && self.step.target.kind == GUEST {
+            let is_let = self.old.is_some_and(|old| matches!(old.state, StepState::Approved | StepState::Running));
+            let state = if is_let { StepState::Done } else { StepState::Stale };
+            return (state, Some("the guest is gone".to_owned()));
         }
         let removes = matches!(self.step.action, Action::Delete | Action::Release);
         let was_running = self.old.is_some_and(|old| old.state == StepState::Running);

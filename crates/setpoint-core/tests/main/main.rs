@@ -11,6 +11,7 @@ mod graph;
 mod intent;
 mod lifecycle;
 mod machine;
+mod machine_status;
 mod plan;
 mod plan_properties;
 mod progress;

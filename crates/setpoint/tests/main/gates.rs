@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, Phase};
+use setpoint_api::change_set::{ChangeSet, Phase, StepState};
 use setpoint_api::condition::Condition;
 use setpoint_api::environment::Environment;
+use setpoint_api::machine::Machine;
 use setpoint_api::planspec::gate::{Gate, GatePhase};
+use setpoint_api::requester::REQUESTED_BY;
 use setpoint_api::review::Review;
 use setpoint_testkit::{Server, wait_for};
 
@@ -59,14 +61,9 @@ impl Office {
 
     /// A change set of carol's that would make a Machine, once it is known what that takes.
     async fn ask(&self, name: &str, mode: &str) -> Result<ChangeSet> {
-        let machine = json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
-            "metadata": {"name": "web", "namespace": NAMESPACE},
-            "spec": {"environment": "lab", "cores": 2, "memory": "2Gi"},
-        });
         let change_set = json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": name},
-            "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol", "objects": [machine]},
+            "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol", "objects": [machine()]},
         });
         let sets: Api<ChangeSet> = Api::namespaced(self.acting_as("carol").await?, NAMESPACE);
         sets.create(&PostParams::default(), &serde_json::from_value(change_set)?).await?;
@@ -83,6 +80,24 @@ impl Office {
             Ok(found) => Ok(found),
             Err(error) => Err(error.context(format!("{:?}", sets.get_opt(name).await?.and_then(|set| set.status)))),
         }
+    }
+
+    /// The change set that a controller made for the Machine, once it waits for people.
+    async fn own_change_set(&self) -> Result<ChangeSet> {
+        let sets: Api<ChangeSet> = Api::namespaced(self.admin.clone(), NAMESPACE);
+        let machines: Api<Machine> = Api::namespaced(self.admin.clone(), NAMESPACE);
+        let (sets, machines) = (&sets, &machines);
+        wait_for("a change set of the Machine's own", PATIENCE, || async {
+            let Some(uid) = machines.get_opt("web").await?.and_then(|machine| machine.metadata.uid) else {
+                return Ok(None);
+            };
+            let is_own = |set: &ChangeSet| {
+                let mut owners = set.metadata.owner_references.iter().flatten();
+                phase(set) == Some(Phase::Waiting) && owners.any(|owner| owner.uid == uid)
+            };
+            Ok(sets.list(&ListParams::default()).await?.items.into_iter().find(is_own))
+        })
+        .await
     }
 
     async fn gate(&self, name: &str, phase: GatePhase) -> Result<Gate> {
@@ -124,9 +139,24 @@ impl Office {
         .await
     }
 
-    fn audited(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.server.data_dir().join("audit/audit.log"))?)
+    /// Waits for the line that the audit log has of a review that was refused for this reason.
+    async fn audited(&self, reason: &str) -> Result<()> {
+        let path = self.server.data_dir().join("audit/audit.log");
+        let (path, line) = (&path, format!(r#""setpoint.dev/refused-review":"{reason}: the review of the gate"#));
+        let line = &line;
+        wait_for(format!("{reason} in the audit log"), PATIENCE, || async move {
+            Ok(std::fs::read_to_string(path)?.contains(line).then_some(()))
+        })
+        .await
     }
+}
+
+fn machine() -> Value {
+    json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+        "metadata": {"name": "web", "namespace": NAMESPACE},
+        "spec": {"environment": "lab", "cores": 2, "memory": "2Gi"},
+    })
 }
 
 async fn client(server: &Server, user: Option<&str>) -> Result<Client> {
@@ -139,7 +169,7 @@ async fn client(server: &Server, user: Option<&str>) -> Result<Client> {
 /// What makes a Machine needs so many approvals, by anybody but who asked.
 fn rules(approvals: u32) -> Value {
     let rule = |class: &str| json!({"class": class, "approvals": approvals, "requesterMayApprove": false});
-    json!({"rules": [rule("Benign"), rule("Spend")]})
+    json!({"rules": [rule("Benign"), rule("Disruptive"), rule("Spend"), rule("Destructive")]})
 }
 
 fn digests(change_set: &ChangeSet) -> Vec<String> {
@@ -169,7 +199,7 @@ async fn a_preview_shows_what_would_be_done_and_opens_no_gate() -> Result<()> {
     ensure!(status.steps.iter().any(|step| step.id == "shop/web/create"), "{status:?}");
     let gates: Api<Gate> = Api::namespaced(office.admin.clone(), NAMESPACE);
     ensure!(gates.get_opt("preview").await?.is_none());
-    let machines: Api<setpoint_api::machine::Machine> = Api::namespaced(office.admin.clone(), NAMESPACE);
+    let machines: Api<Machine> = Api::namespaced(office.admin.clone(), NAMESPACE);
     ensure!(machines.get_opt("web").await?.is_none(), "nothing is written");
     Ok(())
 }
@@ -187,7 +217,7 @@ async fn two_people_approve_and_who_asked_is_none_of_them() -> Result<()> {
     ensure!(reason(&own) == "Requester", "{own:?}");
     let first = office.review("alice", "first", verdict("alice", "web", "Approve", &steps)).await?;
     ensure!(reason(&first) == "Counted", "{first:?}");
-    let again = office.review("alice", "again", verdict("alice", "web", "Approve", &steps)).await?;
+    let again = office.review("alice", "then", verdict("alice", "web", "Approve", &steps)).await?;
     ensure!(reason(&again) == "Counted", "{again:?}");
     office.told("first", "Repeated").await?;
     office.gate("web", GatePhase::Waiting).await?;
@@ -242,10 +272,8 @@ async fn a_review_that_does_not_count_is_told_why_and_audited() -> Result<()> {
         ensure!(reason(&answer) == expected, "{name}: {answer:?}");
     }
     office.gate("web", GatePhase::Waiting).await?;
-    let log = office.audited()?;
     for refused in ["Stale", "Expired", "OtherCluster", "GateNotFound"] {
-        let line = format!(r#""setpoint.dev/refused-review":"{refused}: the review of the gate"#);
-        ensure!(log.contains(&line), "{refused} is not in the audit log");
+        office.audited(refused).await?;
     }
     Ok(())
 }
@@ -282,5 +310,43 @@ async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
     let reviewer: Api<Review> = Api::namespaced(office.acting_as("alice").await?, NAMESPACE);
     let taken_back = reviewer.delete("anything", &DeleteParams::default()).await;
     ensure!(matches!(taken_back, Err(kube::Error::Api(status)) if status.code == 403), "a reviewer takes nothing back");
+    Ok(())
+}
+
+/// The whole way: asked, approved, written, done, and done once.
+#[tokio::test]
+async fn what_was_approved_is_done_once() -> Result<()> {
+    let office = Office::open(rules(1)).await?;
+    let asked = office.ask("web", "Execute").await?;
+    office.review("alice", "yes", verdict("alice", "web", "Approve", &digests(&asked))).await?;
+    office.gate("web", GatePhase::Approved).await?;
+    let machines: Api<Machine> = Api::namespaced(office.acting_as("carol").await?, NAMESPACE);
+    let machine: Machine = serde_json::from_value(machine())?;
+    machines.create(&PostParams::default(), &machine).await?;
+    let done = office.until("web", |set| phase(set) == Some(Phase::Succeeded)).await?;
+    let states = done.status.iter().flat_map(|status| &status.step_states);
+    ensure!(states.clone().all(|step| step.state == StepState::Done), "{:?}", done.status);
+    let made = machines.get("web").await?;
+    let requester = made.metadata.annotations.iter().flatten().find(|(key, _)| *key == REQUESTED_BY);
+    ensure!(requester.is_some_and(|(_, who)| who == "carol"), "{:?}", made.metadata);
+    let record = made.status.context("a status")?.done;
+    ensure!(record.iter().any(|step| step.change_set == done.metadata.uid), "{record:?}");
+
+    // The same again is another change: nobody has approved it.
+    machines.delete("web", &DeleteParams::default()).await?;
+    let deleting = office.own_change_set().await?;
+    ensure!(deleting.spec.requested_by == "carol", "{:?}", deleting.spec);
+    let name = deleting.metadata.name.clone().context("a name")?;
+    office.review("bob", "goodbye", verdict("bob", &name, "Approve", &digests(&deleting))).await?;
+    let (machines, name) = (&machines, &name);
+    wait_for("the Machine to go", PATIENCE, || async { Ok(machines.get_opt("web").await?.is_none().then_some(())) })
+        .await
+        .with_context(|| format!("by the leave of {name}"))?;
+    machines.create(&PostParams::default(), &machine).await?;
+    let again = office.own_change_set().await?;
+    ensure!(digests(&again) == digests(&asked), "it is the same step");
+    ensure!(phase(&office.until("web", |_| true).await?) == Some(Phase::Succeeded));
+    let waiting = machines.get("web").await?.status.and_then(|status| status.provider_id);
+    ensure!(waiting.is_none(), "it was made again by a leave that was used");
     Ok(())
 }

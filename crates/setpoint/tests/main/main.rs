@@ -17,6 +17,7 @@ mod kube_rs;
 mod kubectl;
 mod large_crds;
 mod leadership;
+mod machines;
 mod node;
 mod openapi;
 mod people;

@@ -44,8 +44,8 @@ struct State {
     rules: Rules,
     /// The last commit of each directory, such as `/core/pods/`.
     latest: BTreeMap<String, Revision>,
-    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes say of
-    /// themselves, and Events.
+    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes and
+    /// Environments say of themselves, and Events.
     changes: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Ledger {
             "/setpoint.dev/environments/" => drop(put(&mut books.environments, name, value)),
             _ => {}
         }
-        let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
+        let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/", "/setpoint.dev/environments/"];
         if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
             state.changes.push(key.to_owned());
         }

@@ -5,38 +5,63 @@
 
 use std::collections::BTreeSet;
 
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::json;
 use setpoint_api::environment::{Environment, Guardrails, LedgerEntry};
-use setpoint_api::machine::Intent;
 use setpoint_api::step::{Action, Step};
 use setpoint_core::gate::{Usage, ledger_entry, record};
 use setpoint_core::observation::Observation;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
-use super::Machines;
-use crate::environment::Account;
+use crate::environment::{Account, Sights};
 use crate::events::is_code;
-use crate::runtime::Error;
+use crate::planning::Planning;
 use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
+use crate::runtime::{Caches, Clock, Context, Error};
 
 /// How often a write is tried that meets those of others.
 const TRIES: usize = 8;
 
+/// Who knows what may be spent. Cheap to clone.
+#[derive(Clone)]
+pub struct Treasury {
+    client: Client,
+    caches: Caches,
+    planning: Planning,
+    sights: Sights,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Treasury {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Treasury").finish_non_exhaustive()
+    }
+}
+
 /// What there is to be spent. While it is held, nobody else spends there.
-#[derive(Default)]
-pub(super) struct Spending {
-    pub(super) usage: Usage,
-    pub(super) ledger: Vec<LedgerEntry>,
+#[derive(Debug, Default)]
+pub struct Spending {
+    pub usage: Usage,
+    pub ledger: Vec<LedgerEntry>,
     /// The Environment as it was read, and its account; none where nothing is limited.
     limited: Option<(Environment, OwnedMutexGuard<Account>)>,
 }
 
-impl Machines {
+impl Treasury {
+    pub fn new(context: &Context, caches: &Caches, planning: &Planning, sights: &Sights) -> Treasury {
+        Treasury {
+            client: context.client.clone(),
+            caches: caches.clone(),
+            planning: planning.clone(),
+            sights: sights.clone(),
+            clock: context.clock,
+        }
+    }
+
     /// What may be spent on steps.
-    pub(super) async fn spending(&self, environment: &Environment, steps: &[Step]) -> Result<Spending, Error> {
+    pub async fn spending(&self, environment: &Environment, steps: &[Step]) -> Result<Spending, Error> {
         let is_limited = environment.spec.guardrails.as_ref().is_some_and(|limits| *limits != Guardrails::default());
         if !is_limited || steps.is_empty() {
             return Ok(Spending::default());
@@ -61,17 +86,19 @@ impl Machines {
     fn is_expecting(&self, environment: &str, shown: &BTreeSet<&str>) -> bool {
         let machines = self.caches.machines.by(&MACHINES_BY_ENVIRONMENT, environment);
         let statuses = machines.iter().filter_map(|machine| machine.status.as_ref());
-        statuses.flat_map(|status| &status.intents).any(|intent| makes(intent) && !shown.contains(intent.id.as_str()))
+        statuses
+            .flat_map(|status| &status.intents)
+            .any(|intent| makes(intent.action) && !shown.contains(intent.id.as_str()))
     }
 
     /// Writes down what a call takes, before it is made. False if the Environment moves too fast.
-    pub(super) async fn enter(&self, spending: &mut Spending, step: &Step, intent: &Intent) -> Result<bool, Error> {
+    pub async fn enter(&self, spending: &mut Spending, step: &Step, intent: &str) -> Result<bool, Error> {
         let Some((environment, account)) = &mut spending.limited else { return Ok(true) };
-        if makes(intent) {
-            account.begun.insert(intent.id.clone());
+        if makes(step.action) {
+            account.begun.insert(intent.to_owned());
         }
         let limits = environment.spec.guardrails.clone().unwrap_or_default();
-        let Some(entry) = ledger_entry(step, &intent.id, &limits, self.context.clock.now()) else { return Ok(true) };
+        let Some(entry) = ledger_entry(step, intent, &limits, self.clock.now()) else { return Ok(true) };
         let api: Api<Environment> = Api::all(self.client.clone());
         for _ in 0..TRIES {
             let meta = &environment.metadata;
@@ -96,6 +123,6 @@ fn shown(look: &Observation) -> BTreeSet<&str> {
     look.guests.iter().filter_map(|guest| guest.mark.as_ref()?.intent.as_deref()).collect()
 }
 
-fn makes(intent: &Intent) -> bool {
-    matches!(intent.action, Action::Create | Action::Replace)
+fn makes(action: Action) -> bool {
+    matches!(action, Action::Create | Action::Replace)
 }
