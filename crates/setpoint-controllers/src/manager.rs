@@ -11,9 +11,11 @@ use tokio::task::JoinSet;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments};
+use crate::goal::Goals;
 use crate::job::Jobs;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
+use crate::plan::Plans;
 use crate::replica_set::ReplicaSets;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
 use crate::scheduler::Scheduler;
@@ -63,6 +65,8 @@ pub fn controllers(
         Runner::new(ServiceEndpoints::new(context, caches), caches, context),
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Environments::new(context, caches, environments), caches, context),
+        Runner::new(Plans::new(context, caches), caches, context),
+        Runner::new(Goals::new(context, caches), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
     ]
 }

@@ -242,6 +242,8 @@ const CONTROLLERS: &[Rule] = &[
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
     on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments"]),
     on(&["get", "patch", "update"], &[OWN], &["environments/finalizers", "environments/status"]),
+    on(READ, &[PLANS], &["goals", "plans"]),
+    on(&["get", "patch", "update"], &[PLANS], &["goals/status", "plans/status"]),
 ];
 
 /// What puts Pods on nodes.

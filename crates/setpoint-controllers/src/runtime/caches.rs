@@ -10,9 +10,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::Resource;
 use setpoint_api::environment::Environment;
+use setpoint_api::planspec::Goal;
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
+use crate::plan::Outline;
 
 /// By the uid of the controller that owns it.
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
@@ -35,6 +37,8 @@ pub const JOBS_BY_SELECTOR: Index<Job> = Index { name: "selector", values: job_s
 pub const SERVICES_BY_SELECTOR: Index<Service> = Index { name: "selector", values: service_selector };
 /// By the Service that it is of, as `namespace/name`.
 pub const SLICES_BY_SERVICE: Index<EndpointSlice> = Index { name: "service", values: service_of };
+/// By the Goal that it names, as `namespace/name`.
+pub const PLANS_BY_GOAL: Index<Outline> = Index { name: "goal", values: goal_of };
 
 #[derive(Debug, Clone)]
 pub struct Caches {
@@ -49,6 +53,9 @@ pub struct Caches {
     /// Those of `kube-node-lease` alone.
     pub node_leases: Arc<Cache<Lease>>,
     pub environments: Arc<Cache<Environment>>,
+    pub goals: Arc<Cache<Goal>>,
+    /// Without their work.
+    pub plans: Arc<Cache<Outline>>,
 }
 
 impl Default for Caches {
@@ -67,12 +74,14 @@ impl Default for Caches {
             nodes: Cache::new("Node", &[]),
             node_leases: Cache::new("Lease", &[]),
             environments: Cache::new("Environment", &[]),
+            goals: Cache::new("Goal", &[]),
+            plans: Cache::new("Plan", &[PLANS_BY_GOAL]),
         }
     }
 }
 
 impl Caches {
-    pub fn all(&self) -> [&dyn Follows; 10] {
+    pub fn all(&self) -> [&dyn Follows; 12] {
         [
             &*self.pods,
             &*self.replica_sets,
@@ -84,6 +93,8 @@ impl Caches {
             &*self.nodes,
             &*self.node_leases,
             &*self.environments,
+            &*self.goals,
+            &*self.plans,
         ]
     }
 
@@ -165,6 +176,10 @@ fn service_of(slice: &EndpointSlice) -> Vec<String> {
     let service = slice.metadata.labels.iter().flatten().find(|(key, _)| *key == "kubernetes.io/service-name");
     let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
     service.map(|(_, name)| format!("{namespace}/{name}")).into_iter().collect()
+}
+
+fn goal_of(plan: &Outline) -> Vec<String> {
+    plan.goal().map(|goal| goal.to_string()).into_iter().collect()
 }
 
 /// How a label is written in an index.

@@ -32,6 +32,8 @@ pub fn feed(caches: &Caches, client: &Client, metrics: &Metrics) -> JoinSet<()> 
     feeds.all(&caches.nodes);
     feeds.those(node_leases(client), &caches.node_leases);
     feeds.all(&caches.environments);
+    feeds.all(&caches.goals);
+    feeds.all(&caches.plans);
     feeds.tasks
 }
 
