@@ -13,14 +13,14 @@ const COUNT: &str = "setpoint_controller_reconcile_seconds_count";
 const WAITS: &str = "setpoint_controller_queue_latency_seconds_bucket";
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reconciles {
+pub(crate) struct Reconciles {
     rounds: BTreeMap<String, u64>,
     /// How many keys waited no longer than this, by what Prometheus calls `le`.
     waits: BTreeMap<String, u64>,
 }
 
 impl Reconciles {
-    pub(super) async fn read(server: &Server) -> Result<Reconciles> {
+    pub(crate) async fn read(server: &Server) -> Result<Reconciles> {
         let text = server.client()?.get("/metrics").await?.text();
         let mut reconciles = Reconciles::default();
         for line in text.lines() {
@@ -38,7 +38,7 @@ impl Reconciles {
     }
 
     /// What was done since an earlier count.
-    pub(super) fn since(&self, before: &Reconciles) -> Reconciles {
+    pub(crate) fn since(&self, before: &Reconciles) -> Reconciles {
         let less = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
             let old = |key: &String| before.get(key).copied().unwrap_or_default();
             now.iter().map(|(key, value)| (key.clone(), value.saturating_sub(old(key)))).collect()
@@ -46,16 +46,16 @@ impl Reconciles {
         Reconciles { rounds: less(&self.rounds, &before.rounds), waits: less(&self.waits, &before.waits) }
     }
 
-    pub(super) fn of(&self, controller: &str) -> u64 {
+    pub(crate) fn of(&self, controller: &str) -> u64 {
         self.rounds.get(controller).copied().unwrap_or_default()
     }
 
-    pub(super) fn of_workloads(&self) -> u64 {
+    pub(crate) fn of_workloads(&self) -> u64 {
         WORKLOADS.iter().map(|controller| self.of(controller)).sum()
     }
 
     /// Which share of keys waited no longer than so many seconds.
-    pub(super) fn share_within(&self, seconds: &str) -> f64 {
+    pub(crate) fn share_within(&self, seconds: &str) -> f64 {
         let all = self.waits.get("+Inf").copied().unwrap_or_default().max(1);
         self.waits.get(seconds).copied().unwrap_or_default() as f64 / all as f64
     }

@@ -12,8 +12,10 @@ mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod manifest;
 mod pki;
 mod pods;
+mod resolve;
 mod resource;
 mod secrets;
 mod serve;
@@ -23,6 +25,7 @@ mod terminal;
 mod token;
 mod up;
 mod user;
+mod validate;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +51,10 @@ enum Command {
     Get(get::Get),
     /// Show who changed which fields of an object, and when
     History(history::History),
+    /// Show which Plan serves a Goal, and why no other does
+    Resolve(resolve::Resolve),
+    /// Check documents before a server sees them
+    Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
     /// Care for the keys that Secrets are sealed with on disk
@@ -81,6 +88,8 @@ fn visible() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Get(get) => get.run(),
         Command::History(history) => history.run(),
+        Command::Resolve(resolve) => resolve.run(),
+        Command::Validate(validate) => validate.run(),
         Command::Crds(crds) => crds.run(),
         Command::Secrets(secrets) => secrets.run(),
         Command::User(user) => user.run(),

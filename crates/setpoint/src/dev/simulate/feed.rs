@@ -51,6 +51,8 @@ pub(super) fn all(world: &World, caches: &Caches) -> Vec<Box<dyn Feed>> {
             Api::<Lease>::namespaced(client, "kube-node-lease")
         }),
         feeds.of("/setpoint.dev/environments/", &caches.environments),
+        feeds.of("/planspec.io/goals/", &caches.goals),
+        feeds.of("/planspec.io/plans/", &caches.plans),
     ]
 }
 

@@ -12,6 +12,7 @@ use kube::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use setpoint_api::environment::Environment;
+use setpoint_api::planspec::{Goal, Plan};
 use setpoint_apiserver::object::Stored;
 use setpoint_store::Revision;
 
@@ -32,6 +33,8 @@ pub(super) struct Books {
     pub(super) endpoints: Shelf<Endpoints>,
     pub(super) nodes: Shelf<Node>,
     pub(super) environments: Shelf<Environment>,
+    pub(super) goals: Shelf<Goal>,
+    pub(super) plans: Shelf<Plan>,
 }
 
 /// The books, and who reads over one's shoulder.
@@ -79,6 +82,11 @@ impl Ledger {
             "/discovery.k8s.io/endpointslices/" => drop(put(&mut books.endpoint_slices, name, value)),
             "/core/nodes/" => drop(put(&mut books.nodes, name, value)),
             "/setpoint.dev/environments/" => drop(put(&mut books.environments, name, value)),
+            "/planspec.io/goals/" => {
+                let (before, after) = put(&mut books.goals, name, value);
+                rules.goal_changed(before.as_deref(), after.as_deref());
+            }
+            "/planspec.io/plans/" => drop(put(&mut books.plans, name, value)),
             _ => {}
         }
         let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];

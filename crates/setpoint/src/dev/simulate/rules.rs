@@ -10,6 +10,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use setpoint_api::planspec::{Goal, GoalPhase};
 use setpoint_core::workload::{pod_state, selection};
 
 use super::ledger::{Books, Shelf};
@@ -78,6 +79,27 @@ impl Rules {
         if let Some(deployment) = after {
             let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
             self.asks(&deployment.metadata, count(replicas.unwrap_or(1)));
+        }
+    }
+
+    /// What is over stays as it ended, and a condition that stays is as old as it was.
+    pub(super) fn goal_changed(&mut self, before: Option<&Goal>, after: Option<&Goal>) {
+        let (Some(before), Some(after), Actor::Controllers) = (before, after, self.actor) else { return };
+        if before.metadata.uid != after.metadata.uid {
+            return;
+        }
+        let title = title(&after.metadata);
+        let old = before.status.clone().unwrap_or_default();
+        let new = after.status.clone().unwrap_or_default();
+        if old.phase.is_some_and(GoalPhase::is_terminal) && old != new {
+            self.broken.push(format!("the Goal {title} was over: {:?}, and is now {:?}", old.phase, new.phase));
+        }
+        for (was, is) in old.conditions.iter().flat_map(|was| new.conditions.iter().map(move |is| (was, is))) {
+            let is_moved = was.last_transition_time != is.last_transition_time;
+            if was.type_ == is.type_ && was.status == is.status && is_moved {
+                let times = (was.last_transition_time, is.last_transition_time);
+                self.broken.push(format!("{} of the Goal {title} stays {:?}: {times:?}", is.type_, is.status));
+            }
         }
     }
 

@@ -6,7 +6,9 @@
 //! | `workloads` | ReplicaSets and Deployments |
 //! | `jobs` | Jobs |
 //! | `services` | who is behind Services |
+//! | `goals` | Goals and Plans |
 
+mod goals;
 mod jobs;
 mod pods;
 mod services;
@@ -28,6 +30,8 @@ pub(super) fn unmet(books: &Books) -> Vec<String> {
     books.jobs.values().for_each(|job| jobs::job(books, job, &mut unmet));
     books.services.values().for_each(|service| services::service(books, service, &mut unmet));
     services::leftovers(books, &mut unmet);
+    books.goals.values().for_each(|goal| goals::goal(books, goal, &mut unmet));
+    books.plans.values().for_each(|plan| goals::plan(plan, &mut unmet));
     unmet
 }
 
