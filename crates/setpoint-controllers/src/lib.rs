@@ -8,6 +8,8 @@
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
 //! | [`environment`] | gives each Environment its Node and its agent |
+//! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
+//! | [`machine`] | guests, each as its Machine wants it |
 //! | [`goal`] | finds the Plan that serves each Goal |
 //! | [`plan`] | says of each Plan whether it can be carried out |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
@@ -26,12 +28,14 @@ pub mod environment;
 pub mod events;
 pub mod goal;
 pub mod job;
+pub mod machine;
 pub mod manager;
 pub mod metrics;
 pub mod node;
 pub mod node_lifecycle;
 mod ownership;
 pub mod plan;
+pub mod planning;
 pub mod queue;
 mod refusal;
 pub mod replica_set;

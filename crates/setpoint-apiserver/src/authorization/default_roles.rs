@@ -240,8 +240,22 @@ const CONTROLLERS: &[Rule] = &[
     on(&["get", "patch", "update"], &["batch"], &["jobs/finalizers", "jobs/status"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["discovery.k8s.io"], &["endpointslices"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
-    on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments"]),
-    on(&["get", "patch", "update"], &[OWN], &["environments/finalizers", "environments/status"]),
+    on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments", "machines"]),
+    on(
+        &["get", "patch", "update"],
+        &[OWN],
+        &[
+            "changesets/status",
+            "environments/finalizers",
+            "environments/status",
+            "machines/finalizers",
+            "machines/status",
+        ],
+    ),
+    on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[OWN], &["changesets"]),
+    // What Machines name is read to plan for them; the key of digests is made once.
+    on(READ, &[""], &["configmaps"]),
+    on(&["create", "get", "list", "watch"], &[""], &["secrets"]),
     on(READ, &[PLANS], &["goals", "plans"]),
     on(&["get", "patch", "update"], &[PLANS], &["goals/status", "plans/status"]),
 ];

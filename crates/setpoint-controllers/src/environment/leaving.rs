@@ -1,4 +1,5 @@
-//! An Environment that is deleted: its Pods go, then what is left of them, then its Node, then the Environment.
+//! An Environment that is deleted: its Pods go, then what is left of them, then its Node, then the
+//! Environment. Its Machines are for people to delete: it waits for them.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use setpoint_deployer::provider::Scope;
 use super::status::Standing;
 use super::{Environments, FINALIZER, site};
 use crate::events::is_code;
-use crate::runtime::caches::PODS_BY_NODE;
+use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, PODS_BY_NODE};
 use crate::runtime::{Error, Name, Next, Round};
 
 /// How many Pods are asked to go at once.
@@ -38,9 +39,12 @@ impl Environments {
                 self.cordon(node, round).await?;
             }
             let left = self.evict(key, round).await?;
-            if left > 0 {
-                self.write_status(environment, &Standing::leaving(left), round).await?;
-                return Ok(Next::Idle);
+            let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
+            if left > 0 || machines > 0 {
+                self.sweep(key, environment, round.now).await;
+                let standing = Standing::leaving(left, machines);
+                self.write_status(environment, &standing, round).await?;
+                return Ok(self.next(key, environment, &standing, round.now));
             }
             if self.holds_instances(key).await? {
                 return Ok(Next::After(LOOK_AGAIN));

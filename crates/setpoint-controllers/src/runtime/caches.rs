@@ -5,12 +5,18 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Node, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::Resource;
+use kube::core::PartialObjectMeta;
+use setpoint_api::change_set::ChangeSet;
+use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
+use setpoint_api::interpolation::SourceKind;
+use setpoint_api::machine::Machine;
 use setpoint_api::planspec::Goal;
+use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
@@ -40,6 +46,25 @@ pub const SLICES_BY_SERVICE: Index<EndpointSlice> = Index { name: "service", val
 /// By the Goal that it names, as `namespace/name`.
 pub const PLANS_BY_GOAL: Index<Outline> = Index { name: "goal", values: goal_of };
 
+/// By the Environment that its guest is in.
+pub const MACHINES_BY_ENVIRONMENT: Index<Machine> = Index { name: "environment", values: environment_of };
+/// By its uid, as the mark on a guest names it.
+pub const MACHINES_BY_UID: Index<Machine> = Index { name: "uid", values: machine_uid };
+/// By the guest it insists on, as `environment/providerId`.
+pub const MACHINES_BY_GUEST: Index<Machine> = Index { name: "guest", values: pinned };
+/// By each Machine that it depends on, as `namespace/name`.
+pub const MACHINES_BY_DEPENDENCY: Index<Machine> = Index { name: "dependency", values: dependencies };
+/// By each Secret and ConfigMap that it names. See [`source_value`].
+pub const MACHINES_BY_SOURCE: Index<Machine> = Index { name: "source", values: machine_sources };
+/// By the Environment, if it drifts.
+pub const MACHINES_BY_DRIFT: Index<Machine> = Index { name: "drift", values: drifting };
+/// By the Environment, if a limit of it holds it back.
+pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: limited };
+/// By the Secret with its credentials, as `namespace/name`.
+pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
+/// By the uid of the object that it was made for.
+pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values: owner };
+
 #[derive(Debug, Clone)]
 pub struct Caches {
     pub pods: Arc<Cache<Pod>>,
@@ -53,6 +78,11 @@ pub struct Caches {
     /// Those of `kube-node-lease` alone.
     pub node_leases: Arc<Cache<Lease>>,
     pub environments: Arc<Cache<Environment>>,
+    pub machines: Arc<Cache<Machine>>,
+    pub change_sets: Arc<Cache<ChangeSet>>,
+    /// Which there are, and in which version; what is in them is read by those who need it.
+    pub secrets: Arc<Cache<PartialObjectMeta<Secret>>>,
+    pub config_maps: Arc<Cache<PartialObjectMeta<ConfigMap>>>,
     pub goals: Arc<Cache<Goal>>,
     /// Without their work.
     pub plans: Arc<Cache<Outline>>,
@@ -73,7 +103,22 @@ impl Default for Caches {
             endpoints: Cache::new("Endpoints", &[]),
             nodes: Cache::new("Node", &[]),
             node_leases: Cache::new("Lease", &[]),
-            environments: Cache::new("Environment", &[]),
+            environments: Cache::new("Environment", &[ENVIRONMENTS_BY_SECRET]),
+            machines: Cache::new(
+                "Machine",
+                &[
+                    MACHINES_BY_ENVIRONMENT,
+                    MACHINES_BY_UID,
+                    MACHINES_BY_GUEST,
+                    MACHINES_BY_DEPENDENCY,
+                    MACHINES_BY_SOURCE,
+                    MACHINES_BY_DRIFT,
+                    MACHINES_BY_LIMIT,
+                ],
+            ),
+            change_sets: Cache::new("ChangeSet", &[CHANGE_SETS_BY_OWNER]),
+            secrets: Cache::new("Secret", &[]),
+            config_maps: Cache::new("ConfigMap", &[]),
             goals: Cache::new("Goal", &[]),
             plans: Cache::new("Plan", &[PLANS_BY_GOAL]),
         }
@@ -81,7 +126,7 @@ impl Default for Caches {
 }
 
 impl Caches {
-    pub fn all(&self) -> [&dyn Follows; 12] {
+    pub fn all(&self) -> [&dyn Follows; 16] {
         [
             &*self.pods,
             &*self.replica_sets,
@@ -93,6 +138,10 @@ impl Caches {
             &*self.nodes,
             &*self.node_leases,
             &*self.environments,
+            &*self.machines,
+            &*self.change_sets,
+            &*self.secrets,
+            &*self.config_maps,
             &*self.goals,
             &*self.plans,
         ]
@@ -176,6 +225,53 @@ fn service_of(slice: &EndpointSlice) -> Vec<String> {
     let service = slice.metadata.labels.iter().flatten().find(|(key, _)| *key == "kubernetes.io/service-name");
     let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
     service.map(|(_, name)| format!("{namespace}/{name}")).into_iter().collect()
+}
+
+fn environment_of(machine: &Machine) -> Vec<String> {
+    vec![machine.spec.environment.clone()]
+}
+
+/// The Environment of a Machine that drifts.
+pub fn drifting(machine: &Machine) -> Vec<String> {
+    let drifted = machine.status.as_ref().and_then(|status| condition(status, DRIFTED));
+    let is_drifting = drifted.is_some_and(|drifted| drifted.status == ConditionStatus::True);
+    is_drifting.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
+/// The Environment of a Machine that one of its limits holds back.
+pub fn limited(machine: &Machine) -> Vec<String> {
+    let synced = machine.status.as_ref().and_then(|status| condition(status, SYNCED));
+    let is_limited = synced.is_some_and(|synced| synced.reason.as_deref() == Some(reason::OVER_LIMIT));
+    is_limited.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
+fn machine_uid(machine: &Machine) -> Vec<String> {
+    machine.metadata.uid.clone().into_iter().collect()
+}
+
+fn pinned(machine: &Machine) -> Vec<String> {
+    let id = machine.spec.provider_id.as_ref();
+    id.map(|id| format!("{}/{id}", machine.spec.environment)).into_iter().collect()
+}
+
+fn dependencies(machine: &Machine) -> Vec<String> {
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    machine.spec.depends_on.iter().map(|name| format!("{namespace}/{name}")).collect()
+}
+
+fn machine_sources(machine: &Machine) -> Vec<String> {
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    machine.spec.sources().into_iter().map(|(kind, name)| source_value(kind, namespace, name)).collect()
+}
+
+/// How a Secret or ConfigMap is written in an index.
+pub fn source_value(kind: SourceKind, namespace: &str, name: &str) -> String {
+    format!("{kind} {namespace}/{name}")
+}
+
+fn credentials(environment: &Environment) -> Vec<String> {
+    let secret = environment.spec.credentials_secret_ref.as_ref();
+    secret.map(|secret| format!("{}/{}", secret.namespace, secret.name)).into_iter().collect()
 }
 
 fn goal_of(plan: &Outline) -> Vec<String> {

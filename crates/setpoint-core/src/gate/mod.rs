@@ -20,6 +20,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,6 +36,7 @@ pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
+pub use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
 use self::quorum::Quorums;
