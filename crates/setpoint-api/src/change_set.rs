@@ -164,6 +164,8 @@ pub struct GateReference {
 pub struct StepStatus {
     /// The step, by its id.
     pub id: String,
+    /// The digest of the step: with another one, it is another step.
+    pub digest: String,
     /// How far it is.
     pub state: StepState,
     /// Why, in words for people.

@@ -7,6 +7,8 @@
 //! | [`deployment`] | revisions of a template, one rolled out after the other |
 //! | [`job`] | Pods until enough of them have succeeded |
 //! | [`endpoints`] | who is behind each Service |
+//! | [`change_set`] | the gatekeeper: previews, gates, reviews |
+//! | [`notification`] | tells people that they are needed |
 //! | [`environment`] | gives each Environment its Node and its agent |
 //! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
 //! | [`machine`] | guests, each as its Machine wants it |
@@ -14,6 +16,7 @@
 //! | [`plan`] | says of each Plan whether it can be carried out |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
+//! | [`signature`] | what cryptography says of a review |
 //! | [`manager`] | all of them together |
 //! | [`runtime`] | what all of them share: caches, queues, leadership |
 //! | [`queue`] | work by key, for all of them |
@@ -22,6 +25,7 @@
 //!
 //! They reach the API with `kube` alone and do not know which server it is.
 
+pub mod change_set;
 pub mod deployment;
 pub mod endpoints;
 pub mod environment;
@@ -33,6 +37,7 @@ pub mod manager;
 pub mod metrics;
 pub mod node;
 pub mod node_lifecycle;
+pub mod notification;
 mod ownership;
 pub mod plan;
 pub mod planning;
@@ -41,6 +46,7 @@ mod refusal;
 pub mod replica_set;
 pub mod runtime;
 pub mod scheduler;
+pub mod signature;
 
 pub use manager::Manager;
 pub use node::NodeAgent;

@@ -8,6 +8,7 @@ use http::header::InvalidHeaderValue;
 use kube::Client;
 use tokio::task::JoinSet;
 
+use crate::change_set::ChangeSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments, Sights};
@@ -16,6 +17,7 @@ use crate::job::Jobs;
 use crate::machine::Machines;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
+use crate::notification::Notifier;
 use crate::plan::Plans;
 use crate::planning::Planning;
 use crate::replica_set::ReplicaSets;
@@ -69,6 +71,8 @@ pub fn controllers(
         Runner::new(ServiceEndpoints::new(context, caches), caches, context),
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Machines::new(context, caches, &planning, &sights), caches, context),
+        Runner::new(ChangeSets::new(context, caches, planning), caches, context),
+        Runner::new(Notifier::new(context, caches), caches, context),
         Runner::new(Environments::new(context, caches, environments, &sights), caches, context),
         Runner::new(Plans::new(context, caches), caches, context),
         Runner::new(Goals::new(context, caches), caches, context),

@@ -11,6 +11,7 @@
 //! | [`plan`] | the steps to take, in order, and what waits or is refused |
 //! | [`classify`] | what a step could cost: nothing, downtime, money, data |
 //! | [`gate`] | which steps may run now |
+//! | [`authority`] | which steps of an object may be taken, by the leave of which change set |
 //! | [`check`] | whether a change set is sound, without asking the planner |
 //! | [`drift`] | what differs, since when, muted or not |
 //! | [`orphan`] | which guests of ours belong to nothing |
@@ -27,6 +28,7 @@
 //! | [`derived_name`] | names that follow from what an object is for |
 //! | [`digest`] | a name for exactly this content |
 
+pub mod authority;
 pub mod check;
 pub mod classify;
 pub mod conditions;

@@ -91,6 +91,9 @@ pub struct Intent {
     /// The guest it is done to; absent for a create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
+    /// The change set, by its uid, whose approvals it uses; absent where it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_set: Option<String>,
 }
 
 /// A step that was taken.
@@ -104,6 +107,9 @@ pub struct DoneStep {
     /// When its outcome was observed.
     #[schemars(with = "Time")]
     pub at: Timestamp,
+    /// The change set, by its uid, whose approvals it used; absent where it needed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_set: Option<String>,
 }
 
 /// A field that is not as desired.

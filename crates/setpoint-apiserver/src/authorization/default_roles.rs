@@ -253,6 +253,10 @@ const CONTROLLERS: &[Rule] = &[
         ],
     ),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[OWN], &["changesets"]),
+    on(&["get", "list", "patch", "watch"], &[OWN], &["reviews"]),
+    on(&["get", "patch", "update"], &[OWN], &["changesets/finalizers", "reviews/status"]),
+    on(&["create", "get", "list", "patch", "watch"], &[PLANS], &["gates"]),
+    on(&["get", "patch", "update"], &[PLANS], &["gates/finalizers", "gates/status"]),
     // What Machines name is read to plan for them; the key of digests is made once.
     on(READ, &[""], &["configmaps"]),
     on(&["create", "get", "list", "watch"], &[""], &["secrets"]),
@@ -364,6 +368,8 @@ const OWN_ADMIN: &[Rule] =
 
 const OWN_EDIT: &[Rule] = &[
     on(WRITE, &[OWN], &["apps", "apps/scale", "machines", "trafficsplits"]),
+    // To ask what would be done is for everybody who may do it; a change set gives no leave by itself.
+    on(&["create", "delete"], &[OWN], &["changesets"]),
     on(WRITE, &[PLANS], &["goals", "plans"]),
 ];
 

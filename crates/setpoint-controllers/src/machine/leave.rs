@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::Machine;
+use setpoint_api::machine::{DoneStep, Machine};
 use setpoint_api::requester;
 use setpoint_api::step::{Step, Target};
+use setpoint_core::authority::{self, Authorized};
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{self, Gpus, Need, Verdict, gate, gpus_held, gpus_wanted};
+use setpoint_core::gate::{Gpus, Need, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{Held, HeldBy};
 use setpoint_core::observation::Guest;
 
 use super::account::Spending;
+use crate::change_set::Case;
 
 /// What is asked leave for.
 pub(super) struct Asked<'a> {
@@ -22,35 +24,43 @@ pub(super) struct Asked<'a> {
     pub(super) desired: &'a Desired,
     pub(super) guest: Option<&'a Guest>,
     pub(super) spending: &'a Spending,
+    /// What people said of steps like these.
+    pub(super) cases: &'a [Case],
+    /// What was done for the Machine.
+    pub(super) done: &'a [DoneStep],
     pub(super) cluster: &'a str,
     pub(super) now: Timestamp,
 }
 
-/// A verdict for each step, in their order.
-pub(super) fn judge(asked: &Asked<'_>) -> Vec<Verdict> {
+/// What becomes of each step, in their order.
+pub(super) fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
     let Asked { environment, machine, steps, .. } = asked;
     let status = machine.status.as_ref();
     let under_way: BTreeSet<String> =
         status.iter().flat_map(|status| &status.intents).map(|intent| intent.id.clone()).collect();
-    let decision = gate(&gate::Input {
+    let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(Case::as_set).collect();
+    authority::authorize(&authority::Input {
         steps,
+        owner: machine.metadata.uid.as_deref().unwrap_or_default(),
+        requested_by: requested_by(machine),
+        done: asked.done,
+        sets: &sets,
         approval: environment.spec.approval.as_ref(),
         guardrails: environment.spec.guardrails.as_ref(),
         expires_at: None,
-        evidence: &[],
-        used_nonces: &BTreeSet::new(),
         ledger: &asked.spending.ledger,
         under_way: &under_way,
         usage: asked.spending.usage,
         gpus: &gpus(asked),
-        requested_by: requested_by(machine),
         cluster_uid: asked.cluster,
-        namespace: machine.metadata.namespace.as_deref().unwrap_or_default(),
-        gate: "",
-        opened_at: asked.now,
         now: asked.now,
-    });
-    decision.steps.into_iter().map(|judged| judged.verdict).collect()
+    })
+}
+
+/// Whether a change set that outlives the Machine has yet to record what was done for it by its leave.
+pub(super) fn is_remembered_here_alone(cases: &[Case], done: &[DoneStep]) -> bool {
+    let sets = cases.iter().filter_map(Case::as_set).filter(|set| set.owner.is_none());
+    sets.into_iter().any(|set| authority::is_unrecorded(&set, done))
 }
 
 /// The steps that may not be taken now, and what holds them.

@@ -16,6 +16,7 @@ use setpoint_core::pod::NoticeKind;
 use super::acting::{Act, Failed};
 use super::leave::{self, Asked};
 use super::{MOVED, Machines};
+use crate::change_set;
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -54,36 +55,41 @@ impl Machines {
             observation: &planned.observation,
         };
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
-        if machine::is_released(desired, &planned.change_set, &settlement, &seen) {
+        let cases = change_set::cases(&self.caches, &target);
+        let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
+        if is_released && !leave::is_remembered_here_alone(&cases, &settlement.done) {
             self.release(machine, round).await?;
             return Ok(Progress::Rests(Next::Idle));
         }
         let steps = &planned.change_set.steps;
         let mut spending = self.spending(environment, steps).await?;
-        let verdicts = leave::judge(&Asked {
+        let authorized = leave::judge(&Asked {
             environment,
             machine,
             steps,
             desired,
             guest: seen.guest(desired),
             spending: &spending,
+            cases: &cases,
+            done: &settlement.done,
             cluster: self.planning.cluster(),
             now: self.context.clock.now(),
         });
+        let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = leave::held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
         let now = self.context.clock.now();
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.ask(machine, &planned, &held, round).await?;
-        let Some(step) =
-            steps.iter().zip(&verdicts).find(|(_, verdict)| **verdict == Verdict::Run).map(|(step, _)| step)
-        else {
+        let mut answers = steps.iter().zip(&authorized);
+        let Some((step, leave)) = answers.find(|(_, answer)| answer.verdict == Verdict::Run) else {
             let written = self.write_status(machine, status, round).await?;
             let next = if written.is_some() { rest(&planned, &verdicts, &standing, now) } else { Next::After(MOVED) };
             return Ok(Progress::Rests(next));
         };
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-        let Some(intent) = machine::begin(&status, uid, step, self.context.epoch(), self.context.clock.now()) else {
+        let (by, epoch) = (leave.by.clone(), self.context.epoch());
+        let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
         if !self.enter(&mut spending, step, &intent).await? {

@@ -1,5 +1,6 @@
 //! The caches that all controllers share: one watch for each kind, however many read it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -16,6 +17,9 @@ use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::planspec::Goal;
+use setpoint_api::planspec::gate::Gate;
+use setpoint_api::review::Review;
+use setpoint_api::step::Target;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
@@ -64,6 +68,12 @@ pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: lim
 pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
 /// By the uid of the object that it was made for.
 pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values: owner };
+/// By each object that it has steps for. See [`target_value`].
+pub const CHANGE_SETS_BY_TARGET: Index<ChangeSet> = Index { name: "target", values: targets };
+/// By the Environment that its steps are taken in.
+pub const CHANGE_SETS_BY_ENVIRONMENT: Index<ChangeSet> = Index { name: "environment", values: place_of_steps };
+/// By the Gate that it is about, as `namespace/name`.
+pub const REVIEWS_BY_GATE: Index<Review> = Index { name: "gate", values: gate_of };
 
 #[derive(Debug, Clone)]
 pub struct Caches {
@@ -80,6 +90,8 @@ pub struct Caches {
     pub environments: Arc<Cache<Environment>>,
     pub machines: Arc<Cache<Machine>>,
     pub change_sets: Arc<Cache<ChangeSet>>,
+    pub gates: Arc<Cache<Gate>>,
+    pub reviews: Arc<Cache<Review>>,
     /// Which there are, and in which version; what is in them is read by those who need it.
     pub secrets: Arc<Cache<PartialObjectMeta<Secret>>>,
     pub config_maps: Arc<Cache<PartialObjectMeta<ConfigMap>>>,
@@ -116,7 +128,12 @@ impl Default for Caches {
                     MACHINES_BY_LIMIT,
                 ],
             ),
-            change_sets: Cache::new("ChangeSet", &[CHANGE_SETS_BY_OWNER]),
+            change_sets: Cache::new(
+                "ChangeSet",
+                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT],
+            ),
+            gates: Cache::new("Gate", &[]),
+            reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
             secrets: Cache::new("Secret", &[]),
             config_maps: Cache::new("ConfigMap", &[]),
             goals: Cache::new("Goal", &[]),
@@ -126,7 +143,7 @@ impl Default for Caches {
 }
 
 impl Caches {
-    pub fn all(&self) -> [&dyn Follows; 16] {
+    pub fn all(&self) -> [&dyn Follows; 18] {
         [
             &*self.pods,
             &*self.replica_sets,
@@ -140,6 +157,8 @@ impl Caches {
             &*self.environments,
             &*self.machines,
             &*self.change_sets,
+            &*self.gates,
+            &*self.reviews,
             &*self.secrets,
             &*self.config_maps,
             &*self.goals,
@@ -267,6 +286,26 @@ fn machine_sources(machine: &Machine) -> Vec<String> {
 /// How a Secret or ConfigMap is written in an index.
 pub fn source_value(kind: SourceKind, namespace: &str, name: &str) -> String {
     format!("{kind} {namespace}/{name}")
+}
+
+fn targets(change_set: &ChangeSet) -> Vec<String> {
+    let steps = change_set.status.iter().flat_map(|status| &status.steps);
+    let values: BTreeSet<String> = steps.map(|step| target_value(&step.target)).collect();
+    values.into_iter().collect()
+}
+
+/// How the object of a step is written in an index.
+pub fn target_value(target: &Target) -> String {
+    format!("{} {}/{}", target.kind, target.namespace, target.name)
+}
+
+fn place_of_steps(change_set: &ChangeSet) -> Vec<String> {
+    vec![change_set.spec.environment.clone()]
+}
+
+fn gate_of(review: &Review) -> Vec<String> {
+    let namespace = review.metadata.namespace.as_deref().unwrap_or_default();
+    vec![format!("{namespace}/{}", review.spec.gate)]
 }
 
 fn credentials(environment: &Environment) -> Vec<String> {

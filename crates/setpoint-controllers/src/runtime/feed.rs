@@ -35,6 +35,8 @@ pub fn feed(caches: &Caches, client: &Client, metrics: &Metrics) -> JoinSet<()> 
     feeds.all(&caches.environments);
     feeds.all(&caches.machines);
     feeds.all(&caches.change_sets);
+    feeds.all(&caches.gates);
+    feeds.all(&caches.reviews);
     feeds.metadata(&caches.secrets);
     feeds.metadata(&caches.config_maps);
     feeds.all(&caches.goals);

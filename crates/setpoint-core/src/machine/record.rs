@@ -1,10 +1,11 @@
 //! What is on record of the calls for a Machine: begun before they are made, settled by what a look shows.
 
 use jiff::Timestamp;
-use setpoint_api::machine::{DoneStep, Intent, MAX_DONE, MAX_INTENTS, MachineStatus};
+use setpoint_api::machine::{DoneStep, Intent, MAX_INTENTS, MachineStatus};
 use setpoint_api::step::{Action, Step};
 
 use super::sight::Seen;
+use crate::authority;
 use crate::derived_name;
 use crate::desired::Desired;
 use crate::intent::{self, Evidence, Outcome, Settled};
@@ -41,16 +42,27 @@ pub fn settle(status: &MachineStatus, desired: &Desired, seen: &Seen<'_>) -> Set
         matches!(outcome, Some(Outcome::Done { .. } | Outcome::Duplicated { .. }))
     };
     let at = seen.observation.observed_at;
-    let newly =
-        closed.into_iter().filter(was_done).map(|intent| DoneStep { action: intent.action, digest: intent.digest, at });
-    let mut done: Vec<DoneStep> = status.done.iter().cloned().chain(newly).collect();
-    done.drain(..done.len().saturating_sub(MAX_DONE));
+    let newly = closed.into_iter().filter(was_done).map(|intent| DoneStep {
+        action: intent.action,
+        digest: intent.digest,
+        at,
+        change_set: intent.change_set,
+    });
+    let done = newly.fold(status.done.clone(), authority::record_done);
     Settlement { provider_id: provider_id.map(String::from), intents: open, done }
 }
 
 /// Writes down a call before it is made. Its id follows from the step and from what was done before, so that whoever
-/// writes down the same call again gives it the same id. None where too many are on record already.
-pub fn begin(status: &MachineStatus, uid: &str, step: &Step, epoch: i64, now: Timestamp) -> Option<Intent> {
+/// writes down the same call again gives it the same id. None where too many are on record already. `change_set` is the
+/// one whose approvals the step uses, by its uid.
+pub fn begin(
+    status: &MachineStatus,
+    uid: &str,
+    step: &Step,
+    change_set: Option<String>,
+    epoch: i64,
+    now: Timestamp,
+) -> Option<Intent> {
     if status.intents.len() >= MAX_INTENTS {
         return None;
     }
@@ -63,6 +75,7 @@ pub fn begin(status: &MachineStatus, uid: &str, step: &Step, epoch: i64, now: Ti
         started_at: now,
         epoch,
         provider_id: step.provider_id.clone().filter(|_| step.action != Action::Create),
+        change_set,
     })
 }
 

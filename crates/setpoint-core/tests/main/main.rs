@@ -1,5 +1,6 @@
 //! Properties and scenarios of the pure core, through its public face.
 
+mod authority;
 mod check;
 mod classify;
 mod diff;
@@ -12,6 +13,7 @@ mod lifecycle;
 mod machine;
 mod plan;
 mod plan_properties;
+mod progress;
 mod removal;
 mod resolve;
 mod rollout;

@@ -7,6 +7,7 @@ mod crash;
 mod crds;
 mod environments;
 mod fuzz;
+mod gates;
 mod goals;
 mod helm;
 mod history;

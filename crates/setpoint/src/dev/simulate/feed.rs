@@ -53,6 +53,8 @@ pub(super) fn all(world: &World, caches: &Caches) -> Vec<Box<dyn Feed>> {
         feeds.of("/setpoint.dev/environments/", &caches.environments),
         feeds.of("/setpoint.dev/machines/", &caches.machines),
         feeds.of("/setpoint.dev/changesets/", &caches.change_sets),
+        feeds.of("/planspec.io/gates/", &caches.gates),
+        feeds.of("/setpoint.dev/reviews/", &caches.reviews),
         feeds.of("/core/secrets/", &caches.secrets),
         feeds.of("/core/configmaps/", &caches.config_maps),
         feeds.of("/planspec.io/goals/", &caches.goals),
