@@ -158,10 +158,8 @@ pub(super) fn ledger_holds(environment: &Environment, broken: &mut Vec<String>) 
             broken.push(format!("{destroyed} things were destroyed within an hour at {name}, which allows {most}"));
         }
         let deltas = lately.iter().filter_map(|entry| entry.hourly_cost_delta).filter(|delta| *delta > Price::ZERO);
-        let added = deltas.fold(Some(Price::ZERO), |sum, delta| sum?.checked_add(delta));
-        if let (Some(most), Some(added)) = (limits.max_added_cost_per_hour, added)
-            && added > most
-        {
+        let added: Price = deltas.sum();
+        if let Some(most) = limits.max_added_cost_per_hour.filter(|most| added > *most) {
             broken.push(format!("{added} were added within an hour at {name}, which allows {most}"));
         }
     }

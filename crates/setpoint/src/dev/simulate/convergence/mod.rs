@@ -7,9 +7,11 @@
 //! | `jobs` | Jobs |
 //! | `services` | who is behind Services |
 //! | `goals` | Goals and Plans |
+//! | `machines` | Machines and their guests |
 
 mod goals;
 mod jobs;
+mod machines;
 mod pods;
 mod services;
 mod workloads;
@@ -18,6 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_core::workload::selection;
 
+pub(super) use self::machines::machine;
 use super::ledger::Books;
 
 /// What is not as it should be.

@@ -4,10 +4,13 @@
 //! | --- | --- |
 //! | `workloads` | workloads, Pods, Services, Environments |
 //! | `goals` | Goals and Plans |
+//! | `machines` | Machines, and the changes of them that wait for people |
 
 mod goals;
+mod machines;
 mod workloads;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
@@ -19,6 +22,7 @@ use serde_json::Value;
 
 use super::dice::Dice;
 use super::ledger::{Books, Ledger, Shelf};
+use super::world::World;
 
 const NAMESPACE: &str = "default";
 
@@ -26,18 +30,22 @@ const NAMESPACE: &str = "default";
 enum Action {
     Workload(workloads::Action),
     Goal(goals::Action),
+    Machine(machines::Action),
 }
 
 pub(super) struct Users {
     client: Client,
+    /// As each of the people who review.
+    people: BTreeMap<&'static str, Client>,
     dice: Dice,
     /// Templates and names differ by it.
     count: u64,
 }
 
 impl Users {
-    pub(super) fn new(client: Client, dice: Dice) -> Users {
-        Users { client, dice, count: 0 }
+    pub(super) fn new(world: &World, dice: Dice) -> Users {
+        let people = machines::PEOPLE.iter().map(|name| (*name, world.as_person(name))).collect();
+        Users { client: world.admin.clone(), people, dice, count: 0 }
     }
 
     /// Does something. Says what, and what came of it.
@@ -58,6 +66,7 @@ impl Users {
         match action {
             Action::Workload(action) => self.choose_workload(action, books),
             Action::Goal(action) => self.choose_goal(action, books),
+            Action::Machine(action) => self.choose_machine(action, books),
         }
     }
 
@@ -65,6 +74,7 @@ impl Users {
         match action {
             Action::Workload(action) => self.send_workload(action, name, body).await,
             Action::Goal(action) => self.send_goal(action, name, body).await,
+            Action::Machine(action) => self.send_machine(action, name, body).await,
         }
     }
 
@@ -126,7 +136,8 @@ impl Users {
 fn actions() -> Vec<(u32, Action)> {
     let workloads = workloads::ACTIONS.iter().map(|(weight, action)| (*weight, Action::Workload(*action)));
     let goals = goals::ACTIONS.iter().map(|(weight, action)| (*weight, Action::Goal(*action)));
-    workloads.chain(goals).collect()
+    let machines = machines::ACTIONS.iter().map(|(weight, action)| (*weight, Action::Machine(*action)));
+    workloads.chain(goals).chain(machines).collect()
 }
 
 /// One of those that are in no namespace.

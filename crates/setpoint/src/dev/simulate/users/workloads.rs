@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use setpoint_api::environment::Environment;
 use setpoint_deployer::simulated::{EXIT_AFTER_MS, EXIT_CODE};
 
+use super::machines::EXISTING;
 use super::{Users, pick};
 use crate::dev::simulate::ledger::{Books, Ledger, Shelf};
 use crate::dev::simulate::places;
@@ -227,8 +228,15 @@ impl Users {
     }
 }
 
+/// A place with something in it that was there before, and with rules: two people for what is destroyed.
 fn environment(name: &str, seed: u64) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"deployer": {"name": "simulated"}, "config": {"seed": seed}}})
+    let existing = json!([{"id": EXISTING, "name": "old", "cores": 2, "holdsData": true}]);
+    let rule = json!({"class": "Destructive", "approvals": 2, "requesterMayApprove": false});
+    json!({"metadata": {"name": name}, "spec": {
+        "deployer": {"name": "simulated"}, "config": {"seed": seed, "hourlyPrice": "0.10", "existing": existing},
+        "approval": {"rules": [rule]},
+        "guardrails": {"maxDestroysPerHour": 4, "maxAddedCostPerHour": "2.00"},
+    }})
 }
 
 /// The ReplicaSets that no Deployment owns.
