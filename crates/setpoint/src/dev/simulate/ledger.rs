@@ -65,6 +65,7 @@ impl Ledger {
         let state = &mut *self.0.lock();
         let Some((directory, name)) = split(key) else { return };
         state.latest.insert(directory.to_owned(), revision);
+        let is_gone = value.is_none();
         let value = value.map(|bytes| Stored::new(bytes.clone(), revision));
         let State { books, rules, .. } = state;
         match directory {
@@ -116,7 +117,9 @@ impl Ledger {
             _ => {}
         }
         let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
-        if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
+        let is_kept_for_a_while = ["/setpoint.dev/changesets/", "/setpoint.dev/reviews/", "/planspec.io/gates/"];
+        let has_had_its_time = is_gone && is_kept_for_a_while.contains(&directory);
+        if !has_had_its_time && !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
             state.changes.push(key.to_owned());
         }
     }

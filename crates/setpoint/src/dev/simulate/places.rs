@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint_core::observation::Mark;
+use setpoint_core::observation::{Guest, Mark};
 use setpoint_core::value::Fields;
 use setpoint_core::workload::pod_state;
 use setpoint_deployer::Operation;
@@ -59,7 +59,11 @@ impl Strangers {
     }
 
     fn are_there(&self, name: &str, truth: &[Instance]) -> bool {
-        self.0.get(name).is_none_or(|strangers| strangers.iter().all(|stranger| truth.contains(stranger)))
+        let is_same = |one: &Guest, other: &Guest| {
+            (&one.id, &one.name, &one.mark, &one.config) == (&other.id, &other.name, &other.mark, &other.config)
+        };
+        let is_there = |stranger: &Instance| truth.iter().any(|it| is_same(&it.guest, &stranger.guest));
+        self.0.get(name).is_none_or(|strangers| strangers.iter().all(is_there))
     }
 }
 
@@ -164,6 +168,7 @@ pub(super) fn peace(world: &World) -> Result<()> {
             seed: program.seed,
             settle_seconds: program.settle_seconds,
             existing: program.existing,
+            hourly_price: program.hourly_price,
             ..Program::default()
         })?;
     }

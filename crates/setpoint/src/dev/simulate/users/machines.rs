@@ -60,7 +60,12 @@ impl Users {
             Action::ReplaceMachine => self.any(&books.machines, json!({"spec": {"image": self.image()?}})),
             Action::DeleteMachine => self.any(&books.machines, Value::Null),
             Action::Approve => self.verdict(self.asked(books)?, "Approve"),
-            Action::Reject => self.verdict(self.asked(books)?, "Reject"),
+            Action::Reject => {
+                let (name, mut review) = self.verdict(self.asked(books)?, "Reject")?;
+                // Who may not approve could not think better of it.
+                review["spec"]["reviewer"] = json!(dice.pick(&PEOPLE[1..])?);
+                Some((name, review))
+            }
             Action::ApproveAnother => {
                 let (name, mut review) = self.verdict(self.asked(books)?, "Approve")?;
                 let other = format!("sha256:{:064x}", dice.number());
