@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use crate::process;
 use crate::report::{Report, Row, Target};
 use crate::subject::Subject;
-use crate::workloads::reconciles::Reconciles;
+use crate::reconciles::Reconciles;
 
 const MANY: usize = 10_000;
 /// How often the place is looked at, in seconds, and for how many of these periods each state is measured.

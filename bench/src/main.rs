@@ -11,6 +11,7 @@ mod arguments;
 mod definitions;
 mod etcd;
 mod garbage;
+mod goals;
 mod latency;
 mod load;
 mod machines;
@@ -19,6 +20,7 @@ mod parts;
 mod planning;
 mod process;
 mod processes;
+mod reconciles;
 mod report;
 mod subject;
 mod watch;
@@ -83,6 +85,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Machines) {
         machines::measure(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Goals) {
+        goals::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Workloads) {
         workloads::measure(&subject, arguments, &mut report).await?;

@@ -13,6 +13,8 @@
 //! | [`permission`] | what is asked before a step is taken |
 //! | [`planning`] | what would be done for Machines, for those who do it and those who show it |
 //! | [`machine`] | guests, each as its Machine wants it |
+//! | [`goal`] | finds the Plan that serves each Goal |
+//! | [`plan`] | says of each Plan whether it can be carried out |
 //! | [`node_lifecycle`] | nodes that fall silent, and what becomes of their Pods |
 //! | [`scheduler`] | puts Pods on nodes |
 //! | [`signature`] | what cryptography says of a review |
@@ -29,6 +31,7 @@ pub mod deployment;
 pub mod endpoints;
 pub mod environment;
 pub mod events;
+pub mod goal;
 pub mod job;
 pub mod machine;
 pub mod manager;
@@ -38,6 +41,7 @@ pub mod node_lifecycle;
 pub mod notification;
 mod ownership;
 pub mod permission;
+pub mod plan;
 pub mod planning;
 pub mod queue;
 mod refusal;

@@ -12,11 +12,13 @@ use crate::change_set::ChangeSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments, Sights};
+use crate::goal::Goals;
 use crate::job::Jobs;
 use crate::machine::Machines;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
 use crate::notification::Notifier;
+use crate::plan::Plans;
 use crate::planning::Planning;
 use crate::replica_set::ReplicaSets;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
@@ -72,6 +74,8 @@ pub fn controllers(
         Runner::new(ChangeSets::new(context, caches, &planning), caches, context),
         Runner::new(Notifier::new(context, caches), caches, context),
         Runner::new(Environments::new(context, caches, environments, &planning, &sights), caches, context),
+        Runner::new(Plans::new(context, caches), caches, context),
+        Runner::new(Goals::new(context, caches), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
     ]
 }

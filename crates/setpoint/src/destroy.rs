@@ -6,7 +6,8 @@ use clap::Args;
 use crate::apply::{
     ApplySet, Consent, Draft, Execution, Output, Selection, agrees, carry_out, propose, removals, report,
 };
-use crate::manifest::{Files, Manifest};
+use crate::document::Files;
+use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::session::{Place, Session};
 use crate::style::Style;
@@ -33,12 +34,12 @@ pub(crate) struct Destroy {
 impl Destroy {
     pub(crate) fn run(&self) -> Result<Outcome> {
         ensure!(
-            self.set.is_some() || !self.files.filename.is_empty(),
+            self.set.is_some() || !self.files.paths.is_empty(),
             "nothing to destroy: name files with -f, or an apply set with --set"
         );
-        let reads_input = self.files.filename.iter().any(|path| path.as_os_str() == "-");
+        let reads_input = self.files.paths.iter().any(|path| path.as_os_str() == "-");
         ensure!(self.consent.yes || !reads_input, "standard input holds the objects, so nobody can be asked; say -y");
-        let manifests = self.files.read()?;
+        let manifests = Manifest::read(&self.files)?;
         self.place.run(async |session| self.destroy(session, &manifests).await)
     }
 

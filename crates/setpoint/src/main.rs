@@ -11,6 +11,7 @@ mod data_dir;
 mod deployers;
 mod destroy;
 mod dev;
+mod document;
 mod drift;
 mod get;
 mod history;
@@ -26,6 +27,7 @@ mod plan;
 mod pods;
 mod proposal;
 mod reconcile;
+mod resolve;
 mod resource;
 mod secrets;
 mod serve;
@@ -38,6 +40,7 @@ mod terminal;
 mod token;
 mod up;
 mod user;
+mod validate;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -83,6 +86,10 @@ enum Command {
     Get(get::Get),
     /// Show who changed which fields of an object, and when
     History(history::History),
+    /// Show which Plan serves a Goal, and why no other does
+    Resolve(resolve::Resolve),
+    /// Check documents before a server sees them
+    Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
     /// Care for the keys that Secrets are sealed with on disk
@@ -130,6 +137,8 @@ fn visible() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Get(get) => done(get.run()),
         Command::History(history) => done(history.run()),
+        Command::Resolve(resolve) => done(resolve.run()),
+        Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Secrets(secrets) => done(secrets.run()),
         Command::User(user) => done(user.run()),

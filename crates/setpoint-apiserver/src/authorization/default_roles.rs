@@ -260,6 +260,8 @@ const CONTROLLERS: &[Rule] = &[
     // What Machines name is read to plan for them; the key of digests is made once.
     on(READ, &[""], &["configmaps"]),
     on(&["create", "get", "list", "watch"], &[""], &["secrets"]),
+    on(READ, &[PLANS], &["goals", "plans"]),
+    on(&["get", "patch", "update"], &[PLANS], &["goals/status", "plans/status"]),
 ];
 
 /// What puts Pods on nodes.

@@ -16,6 +16,7 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
+use setpoint_api::planspec::Goal;
 use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::Review;
 use setpoint_api::step::Target;
@@ -23,6 +24,7 @@ use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
+use crate::plan::Outline;
 
 /// By the uid of the controller that owns it.
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
@@ -45,6 +47,8 @@ pub const JOBS_BY_SELECTOR: Index<Job> = Index { name: "selector", values: job_s
 pub const SERVICES_BY_SELECTOR: Index<Service> = Index { name: "selector", values: service_selector };
 /// By the Service that it is of, as `namespace/name`.
 pub const SLICES_BY_SERVICE: Index<EndpointSlice> = Index { name: "service", values: service_of };
+/// By the Goal that it names, as `namespace/name`.
+pub const PLANS_BY_GOAL: Index<Outline> = Index { name: "goal", values: goal_of };
 
 /// By the Environment that its guest is in.
 pub const MACHINES_BY_ENVIRONMENT: Index<Machine> = Index { name: "environment", values: environment_of };
@@ -91,6 +95,9 @@ pub struct Caches {
     /// Which there are, and in which version; what is in them is read by those who need it.
     pub secrets: Arc<Cache<PartialObjectMeta<Secret>>>,
     pub config_maps: Arc<Cache<PartialObjectMeta<ConfigMap>>>,
+    pub goals: Arc<Cache<Goal>>,
+    /// Without their work.
+    pub plans: Arc<Cache<Outline>>,
 }
 
 impl Default for Caches {
@@ -129,12 +136,14 @@ impl Default for Caches {
             reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
             secrets: Cache::new("Secret", &[]),
             config_maps: Cache::new("ConfigMap", &[]),
+            goals: Cache::new("Goal", &[]),
+            plans: Cache::new("Plan", &[PLANS_BY_GOAL]),
         }
     }
 }
 
 impl Caches {
-    pub fn all(&self) -> [&dyn Follows; 16] {
+    pub fn all(&self) -> [&dyn Follows; 18] {
         [
             &*self.pods,
             &*self.replica_sets,
@@ -152,6 +161,8 @@ impl Caches {
             &*self.reviews,
             &*self.secrets,
             &*self.config_maps,
+            &*self.goals,
+            &*self.plans,
         ]
     }
 
@@ -300,6 +311,10 @@ fn gate_of(review: &Review) -> Vec<String> {
 fn credentials(environment: &Environment) -> Vec<String> {
     let secret = environment.spec.credentials_secret_ref.as_ref();
     secret.map(|secret| format!("{}/{}", secret.namespace, secret.name)).into_iter().collect()
+}
+
+fn goal_of(plan: &Outline) -> Vec<String> {
+    plan.goal().map(|goal| goal.to_string()).into_iter().collect()
 }
 
 /// How a label is written in an index.

@@ -39,6 +39,8 @@ pub fn feed(caches: &Caches, client: &Client, metrics: &Metrics) -> JoinSet<()> 
     feeds.all(&caches.reviews);
     feeds.metadata(&caches.secrets);
     feeds.metadata(&caches.config_maps);
+    feeds.all(&caches.goals);
+    feeds.all(&caches.plans);
     feeds.tasks
 }
 

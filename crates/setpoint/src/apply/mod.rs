@@ -27,7 +27,8 @@ pub(crate) use self::follow::{Aim, Followed, Followup, Standing, condition, foll
 pub(crate) use self::preview::propose;
 pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
-use crate::manifest::{Files, Manifest, parse};
+use crate::document::Files;
+use crate::manifest::{Manifest, parse};
 use crate::outcome::Outcome;
 use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
@@ -108,10 +109,10 @@ impl Source {
 
     pub(crate) fn manifests(&self) -> Result<Vec<Manifest>> {
         ensure!(
-            !self.files.filename.is_empty(),
+            !self.files.paths.is_empty(),
             "nothing to read: name files or folders with -f, or - for standard input"
         );
-        self.files.read()
+        Manifest::read(&self.files)
     }
 
     /// What the objects ask for, and what that would change.
@@ -133,7 +134,7 @@ impl Source {
 impl Apply {
     pub(crate) fn run(&self) -> Result<Outcome> {
         let saved = self.plan.as_deref().map(Saved::read).transpose()?;
-        let reads_input = self.source.files.filename.iter().any(|path| path.as_os_str() == "-");
+        let reads_input = self.source.files.paths.iter().any(|path| path.as_os_str() == "-");
         ensure!(self.consent.yes || !reads_input, "standard input holds the objects, so nobody can be asked; say -y");
         let manifests = match &saved {
             Some(saved) => saved_manifests(saved)?,

@@ -9,6 +9,7 @@ mod crds;
 mod environments;
 mod fuzz;
 mod gates;
+mod goals;
 mod helm;
 mod history;
 mod hostile;

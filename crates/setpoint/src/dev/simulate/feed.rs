@@ -57,6 +57,8 @@ pub(super) fn all(world: &World, caches: &Caches) -> Vec<Box<dyn Feed>> {
         feeds.of("/setpoint.dev/reviews/", &caches.reviews),
         feeds.of("/core/secrets/", &caches.secrets),
         feeds.of("/core/configmaps/", &caches.config_maps),
+        feeds.of("/planspec.io/goals/", &caches.goals),
+        feeds.of("/planspec.io/plans/", &caches.plans),
     ]
 }
 
