@@ -1,6 +1,6 @@
 //! One look at a Machine's guest, and what follows from it: one step that is taken, or a status that says why none is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
-use crate::permission::{Asked, Petition, held, judge, waits_for_people};
+use crate::permission::{Asked, Petition, Spending, held, judge, waits_for_people};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -36,16 +36,25 @@ pub(super) enum Progress {
     Rests(Next),
 }
 
+/// What was seen, and what the status says of it.
+struct Look<'a> {
+    desired: &'a Desired,
+    seen: &'a Seen<'a>,
+    status: MachineStatus,
+}
+
 impl Machines {
+    /// Takes the next step that may be taken; `taken` are the digests of those that this round has taken.
     pub(super) async fn step(
         &self,
         environment: &Environment,
         machine: &Arc<Machine>,
+        taken: &mut BTreeSet<String>,
         round: &mut Round,
     ) -> Result<Progress, Error> {
         let planned = match self.planned(environment, machine).await {
             Ok(planned) => planned,
-            Err(error) => return self.in_trouble(machine, &error.to_string(), error.into(), round).await,
+            Err(error) => return self.in_trouble(machine, error, round).await,
         };
         let target = machine::target(&machine.metadata);
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
@@ -60,11 +69,11 @@ impl Machines {
         };
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
         if machine::is_released(desired, &planned.change_set, &settlement, &seen) {
-            self.release(machine, round).await?;
-            return Ok(Progress::Rests(Next::Idle));
+            return self.release(machine, round).await.map(Progress::Rests);
         }
         let steps = &planned.change_set.steps;
         let mut spending = self.treasury.spending(environment, steps).await?;
+        let now = self.context.clock.now();
         let verdicts = judge(&Asked {
             environment,
             steps,
@@ -74,38 +83,48 @@ impl Machines {
             requested_by: requested_by(machine),
             namespace: &target.namespace,
             cluster: self.planning.cluster(),
-            now: self.context.clock.now(),
+            now,
         });
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let now = self.context.clock.now();
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.asker.ask(&petition(machine, &planned, &held), round).await?;
-        let Some(step) =
-            steps.iter().zip(&verdicts).find(|(_, verdict)| **verdict == Verdict::Run).map(|(step, _)| step)
-        else {
-            let written = self.write_status(machine, status, round).await?;
-            let next = if written.is_some() { rest(&planned, &verdicts, &standing, now) } else { Next::After(MOVED) };
-            return Ok(Progress::Rests(next));
+        let free = steps.iter().zip(&verdicts).find(|(_, verdict)| **verdict == Verdict::Run).map(|(step, _)| step);
+        let Some(step) = free.filter(|step| !taken.contains(&step.digest)) else {
+            let is_written = self.write_status(machine, status, round).await?.is_some();
+            return match free {
+                // To do it over and over would not help.
+                Some(step) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
+                None if is_written => Ok(Progress::Rests(rest(&planned, &verdicts, &standing, now))),
+                None => Ok(Progress::Rests(Next::After(MOVED))),
+            };
         };
+        taken.insert(step.digest.clone());
+        let look = Look { desired, seen: &seen, status };
+        self.take(machine, step, look, &mut spending, round).await
+    }
+
+    /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
+    async fn take(
+        &self,
+        machine: &Machine,
+        step: &Step,
+        look: Look<'_>,
+        spending: &mut Spending,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let Look { desired, seen, status } = look;
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-        let Some(intent) = machine::begin(&status, uid, step, self.context.epoch(), self.context.clock.now()) else {
-            return Ok(Progress::Rests(Next::After(PASSING)));
-        };
-        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
+        let intent = machine::begin(&status, uid, step, self.context.epoch(), self.context.clock.now());
+        let Some(intent) = intent else { return Ok(Progress::Rests(Next::After(PASSING))) };
+        if !self.treasury.enter(spending, step, &intent.id).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
             return Ok(Progress::Rests(Next::After(MOVED)));
         };
-        let act = Act {
-            provider: &*self.planning.provider(&machine.spec.environment).map_err(Error::from)?,
-            desired,
-            intent: &intent,
-            observation: &planned.observation,
-            seen: &seen,
-            clock: self.context.clock,
-        };
+        let provider = self.planning.provider(&machine.spec.environment)?;
+        let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
         match act.take(step).await {
             Ok(()) => {
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
@@ -164,14 +183,20 @@ impl Machines {
     async fn in_trouble(
         &self,
         machine: &Machine,
-        message: &str,
-        error: Error,
+        error: planning::Error,
         round: &mut Round,
     ) -> Result<Progress, Error> {
-        if !matches!(error, Error::Api(_)) {
-            self.tell(machine, &Standing::provider_error(message), round).await?;
+        let standing = match &error {
+            planning::Error::Api(_) => None,
+            planning::Error::Unsound(_) => Some(Standing::unsound(error.to_string())),
+            planning::Error::Provider(_) | planning::Error::NotOpen(_) => {
+                Some(Standing::provider_error(error.to_string()))
+            }
+        };
+        if let Some(standing) = standing {
+            self.tell(machine, &standing, round).await?;
         }
-        Err(error)
+        Err(error.into())
     }
 }
 
