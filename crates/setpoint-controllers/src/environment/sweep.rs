@@ -64,7 +64,10 @@ impl Environments {
     /// The place did not answer: it is asked again when it would have been anyway.
     fn put_off(&self, key: &Name, environment: &Environment, now: Timestamp) {
         match self.surveys.lock().get_mut(key) {
-            Some(before) => (before.asked_at, before.wish) = (now, wish(environment)),
+            Some(before) => {
+                (before.asked_at, before.wish) = (now, wish(environment));
+                before.generation = environment.metadata.generation;
+            }
             None => drop(self.unanswered.lock().insert(key.clone(), now)),
         }
     }

@@ -8,7 +8,7 @@ use setpoint_api::step::{Action, Step};
 use setpoint_core::desired::Desired;
 use setpoint_core::diff::diff;
 use setpoint_core::machine::Seen;
-use setpoint_core::observation::{Mark, Observation};
+use setpoint_core::observation::Mark;
 use setpoint_core::value::Fields;
 use setpoint_deployer::provider::{Body, Order};
 use setpoint_deployer::{Error, Fault, Operation, Provider};
@@ -25,7 +25,6 @@ pub(super) struct Act<'a> {
     pub(super) provider: &'a dyn Provider,
     pub(super) desired: &'a Desired,
     pub(super) intent: &'a Intent,
-    pub(super) observation: &'a Observation,
     pub(super) seen: &'a Seen<'a>,
     pub(super) clock: Clock,
 }
@@ -86,7 +85,7 @@ impl Act<'_> {
 
     /// Writes the fields that the step names, and no others.
     async fn write(&self, step: &Step, id: &str) -> Result<(), Failed> {
-        let Some(guest) = self.observation.guests.iter().find(|guest| *guest.id == *id) else {
+        let Some(guest) = self.seen.observation.guests.iter().find(|guest| *guest.id == *id) else {
             let gone = Error::provider(Operation::Update, id, Fault::NotFound, "it was not seen");
             return Err(Failed::Surely(gone));
         };

@@ -16,6 +16,7 @@ mod round;
 mod wakeup;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,8 +81,9 @@ impl Machines {
         if self.planning.provider(&machine.spec.environment).is_err() {
             return self.before_opening(&machine, round).await;
         }
+        let mut taken = BTreeSet::new();
         for _ in 0..STEPS_AT_ONCE {
-            match self.step(&environment, &machine, round).await? {
+            match self.step(&environment, &machine, &mut taken, round).await? {
                 Progress::Acted(written) => machine = Arc::new(*written),
                 Progress::Rests(next) => return Ok(next),
             }

@@ -1,6 +1,6 @@
 //! One look at a Machine's guest, and what follows from it: one step that is taken, or a status that says why none is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
 use setpoint_api::requester;
 use setpoint_api::step::{Action, Step, Target, WaitsOn};
+use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
 use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
@@ -21,7 +22,7 @@ use setpoint_core::pod::NoticeKind;
 use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
 use crate::change_set;
-use crate::permission::{Asked, Petition, held, is_remembered_here_alone, judge, waits_for_people};
+use crate::permission::{Asked, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -37,16 +38,25 @@ pub(super) enum Progress {
     Rests(Next),
 }
 
+/// What was seen, and what the status says of it.
+struct Look<'a> {
+    desired: &'a Desired,
+    seen: &'a Seen<'a>,
+    status: MachineStatus,
+}
+
 impl Machines {
+    /// Takes the next step that may be taken; `taken` are the digests of those that this round has taken.
     pub(super) async fn step(
         &self,
         environment: &Environment,
         machine: &Arc<Machine>,
+        taken: &mut BTreeSet<String>,
         round: &mut Round,
     ) -> Result<Progress, Error> {
         let planned = match self.planned(environment, machine).await {
             Ok(planned) => planned,
-            Err(error) => return self.in_trouble(machine, &error.to_string(), error.into(), round).await,
+            Err(error) => return self.in_trouble(machine, error, round).await,
         };
         let target = machine::target(&machine.metadata);
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
@@ -63,11 +73,11 @@ impl Machines {
         let cases = change_set::cases(&self.caches, &target);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
         if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
-            self.release(machine, round).await?;
-            return Ok(Progress::Rests(Next::Idle));
+            return self.release(machine, round).await.map(Progress::Rests);
         }
         let steps = &planned.change_set.steps;
         let mut spending = self.treasury.spending(environment, steps).await?;
+        let now = self.context.clock.now();
         let authorized = judge(&Asked {
             environment,
             steps,
@@ -79,39 +89,51 @@ impl Machines {
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
             requested_by: requested_by(machine),
             cluster: self.planning.cluster(),
-            now: self.context.clock.now(),
+            now,
         });
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let now = self.context.clock.now();
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.asker.ask(&petition(machine, &planned, &held), round).await?;
-        let mut answers = steps.iter().zip(&authorized);
-        let Some((step, leave)) = answers.find(|(_, answer)| answer.verdict == Verdict::Run) else {
-            let written = self.write_status(machine, status, round).await?;
-            let next = if written.is_some() { rest(&planned, &verdicts, &standing, now) } else { Next::After(MOVED) };
-            return Ok(Progress::Rests(next));
+        let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
+        let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
+            let is_written = self.write_status(machine, status, round).await?.is_some();
+            return match free {
+                // To do it over and over would not help.
+                Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
+                None if is_written => Ok(Progress::Rests(rest(&planned, &verdicts, &standing, now))),
+                None => Ok(Progress::Rests(Next::After(MOVED))),
+            };
         };
+        taken.insert(step.digest.clone());
+        let look = Look { desired, seen: &seen, status };
+        self.take(machine, (step, leave), look, &mut spending, round).await
+    }
+
+    /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
+    async fn take(
+        &self,
+        machine: &Machine,
+        (step, leave): (&Step, &Authorized),
+        look: Look<'_>,
+        spending: &mut Spending,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let Look { desired, seen, status } = look;
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
         let (by, epoch) = (leave.by.clone(), self.context.epoch());
         let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
+        if !self.treasury.enter(spending, step, &intent.id).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
             return Ok(Progress::Rests(Next::After(MOVED)));
         };
-        let act = Act {
-            provider: &*self.planning.provider(&machine.spec.environment).map_err(Error::from)?,
-            desired,
-            intent: &intent,
-            observation: &planned.observation,
-            seen: &seen,
-            clock: self.context.clock,
-        };
+        let provider = self.planning.provider(&machine.spec.environment)?;
+        let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
         match act.take(step).await {
             Ok(()) => {
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
@@ -170,14 +192,20 @@ impl Machines {
     async fn in_trouble(
         &self,
         machine: &Machine,
-        message: &str,
-        error: Error,
+        error: planning::Error,
         round: &mut Round,
     ) -> Result<Progress, Error> {
-        if !matches!(error, Error::Api(_)) {
-            self.tell(machine, &Standing::provider_error(message), round).await?;
+        let standing = match &error {
+            planning::Error::Api(_) => None,
+            planning::Error::Unsound(_) => Some(Standing::unsound(error.to_string())),
+            planning::Error::Provider(_) | planning::Error::NotOpen(_) => {
+                Some(Standing::provider_error(error.to_string()))
+            }
+        };
+        if let Some(standing) = standing {
+            self.tell(machine, &standing, round).await?;
         }
-        Err(error)
+        Err(error.into())
     }
 }
 

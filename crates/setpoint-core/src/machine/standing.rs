@@ -14,11 +14,12 @@ pub mod reason {
     pub const REFUSED: &str = "Refused";
     pub const UNOBSERVED: &str = "Unobserved";
     pub const PROVIDER_ERROR: &str = "ProviderError";
+    pub const UNSOUND: &str = "Unsound";
 }
 
 /// Whether somebody has to be told of a Machine that stands for this reason.
 pub fn concerns_people(reason: &str) -> bool {
-    [reason::WAITING, reason::OVER_LIMIT, reason::REFUSED, reason::PROVIDER_ERROR].contains(&reason)
+    [reason::WAITING, reason::OVER_LIMIT, reason::REFUSED, reason::PROVIDER_ERROR, reason::UNSOUND].contains(&reason)
 }
 
 /// Whether the spec of a Machine is carried out, and why not.
@@ -61,6 +62,11 @@ impl Standing {
 
     pub fn provider_error(message: impl Into<String>) -> Standing {
         Standing::new(ConditionStatus::False, reason::PROVIDER_ERROR, message)
+    }
+
+    /// What was planned breaks a rule, and is not carried out: a fault of ours.
+    pub fn unsound(message: impl Into<String>) -> Standing {
+        Standing::new(ConditionStatus::False, reason::UNSOUND, message)
     }
 
     pub fn refused(refused: &[Refusal]) -> Standing {

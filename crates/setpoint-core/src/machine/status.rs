@@ -195,5 +195,6 @@ fn set(
         last_transition_time: None,
         observed_generation: generation,
     };
-    conditions::set(&mut status.conditions, condition, now);
+    // As Kubernetes writes the time of a condition: in whole seconds.
+    conditions::set(&mut status.conditions, condition, Timestamp::from_second(now.as_second()).unwrap_or(now));
 }
