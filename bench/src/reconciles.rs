@@ -6,7 +6,7 @@ use anyhow::Result;
 use setpoint_testkit::Server;
 
 /// Controllers that act on workloads. Leases and heartbeats of nodes go on while nothing happens.
-const WORKLOADS: [&str; 6] = ["replicaset", "deployment", "job", "endpoints", "scheduler", "node"];
+const WORKLOADS: [&str; 6] = ["replicaset", "deployment", "job", "endpointslice", "scheduler", "node"];
 /// How many rounds each controller has made.
 const COUNT: &str = "setpoint_controller_reconcile_seconds_count";
 /// How often places were looked at.
@@ -33,7 +33,7 @@ impl Reconciles {
             let label = |name: &str| series.split(&format!("{name}=\"")).nth(1)?.split('"').next().map(str::to_owned);
             if series.starts_with(COUNT) {
                 reconciles.rounds.insert(label("controller").unwrap_or_default(), value);
-            } else if series.starts_with(WAITS) {
+            } else if series.starts_with(WAITS) && label("controller").is_some_and(|name| WORKLOADS.contains(&&*name)) {
                 *reconciles.waits.entry(label("le").unwrap_or_default()).or_default() += value;
             } else if series.starts_with(LOOKS) {
                 reconciles.looks.insert(label("extent").unwrap_or_default(), value);

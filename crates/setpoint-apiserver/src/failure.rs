@@ -188,6 +188,12 @@ impl Failure {
         Failure::new(StatusCode::CONFLICT, "Conflict", message).with_details(resource_details(resource, name))
     }
 
+    /// Not a conflict: the object is as whoever asks believes, and to look at it again would not help.
+    pub fn leads_no_longer(namespace: &str, lease: &str) -> Failure {
+        let message = format!("whoever asks does not lead any more by the Lease {namespace}/{lease}");
+        Failure::new(StatusCode::PRECONDITION_FAILED, "LeadershipLost", message)
+    }
+
     /// An apply would change what others own.
     pub fn owned_by_others(conflicts: &[Conflict]) -> Failure {
         let message = match conflicts {

@@ -34,8 +34,7 @@ pub(crate) async fn check(server: &Shared, call: &Call) -> Result<()> {
     if is_leading {
         return Ok(());
     }
-    let why = format!("whoever asks does not lead any more by the Lease {}/{}", stated.namespace, stated.lease);
-    Err(Failure::conflict(&call.resource, call.name(), &why))
+    Err(Failure::leads_no_longer(stated.namespace, stated.lease))
 }
 
 fn parse(header: &str) -> Option<Stated<'_>> {

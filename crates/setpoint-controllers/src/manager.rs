@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::header::InvalidHeaderValue;
 use kube::Client;
+use thiserror::Error;
 use tokio::task::JoinSet;
 
 use crate::change_set::ChangeSets;
@@ -21,6 +22,7 @@ use crate::notification::Notifier;
 use crate::plan::Plans;
 use crate::planning::Planning;
 use crate::replica_set::ReplicaSets;
+use crate::runtime::caches::Moment;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
 use crate::scheduler::Scheduler;
 
@@ -34,6 +36,15 @@ pub struct Manager {
     /// Which it feeds; others in this process may read them.
     pub caches: Caches,
     pub environments: environment::Setup,
+}
+
+/// Why the controllers ended although nobody told them to.
+#[derive(Debug, Error)]
+pub enum Failure {
+    #[error("nobody can lead under this name")]
+    Identity(#[from] InvalidHeaderValue),
+    #[error("a watch ended by itself, which none does: this is a fault in setpoint")]
+    WatchEnded,
 }
 
 /// How the server is reached: those who act may have different rights.
@@ -82,7 +93,7 @@ pub fn controllers(
 
 impl Manager {
     /// Acts while it leads, until it is told to stop. While another leads it hears of everything, so that it is ready.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), InvalidHeaderValue> {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Failure> {
         let (clients, fence) = (&self.clients, Fence::default());
         let mut election = Election::new(clients.controllers.clone(), &self.identity, self.clock, fence.clone())?;
         let context = Context::new(fence.guard(&clients.controllers), self.clock);
@@ -92,38 +103,39 @@ impl Manager {
         let environments = environment::Setup { nodes, ..self.environments.clone() };
         let controllers = controllers(&context, &scheduling, &self.caches, environments);
         controllers.iter().for_each(|controller| controller.close());
-        let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
         let mut stop = pin!(stop);
-        loop {
+        let outcome = loop {
+            // Whoever led before lists everything anew: what became of its last writes nobody noted.
+            let begun = self.caches.moment();
+            let mut feeds = feed::feed(&self.caches, &clients.controllers, &self.metrics);
             let act = async {
                 election.won().await;
                 self.metrics.leading().set(1);
                 tokio::select! {
                     biased;
                     () = election.lost() => {}
-                    () = self.act(&controllers) => {}
+                    () = self.act(&controllers, &begun) => {}
                 }
             };
-            let is_over = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
-                () = &mut stop => true,
-                // No watch ends by itself.
-                _ = feeds.join_next() => true,
-                () = act => false,
+                () = &mut stop => Some(Ok(())),
+                _ = feeds.join_next() => Some(Err(Failure::WatchEnded)),
+                () = act => None,
             };
             self.metrics.leading().set(0);
             controllers.iter().for_each(|controller| controller.close());
-            if is_over {
-                break;
+            if let Some(outcome) = outcome {
+                break outcome;
             }
-        }
+        };
         election.leave().await;
-        Ok(())
+        outcome
     }
 
     /// Acts until it is dropped. Nobody acts before everything is known: what is not there yet would be made again.
-    async fn act(&self, controllers: &[Arc<dyn Driven>]) {
-        self.caches.completed().await;
+    async fn act(&self, controllers: &[Arc<dyn Driven>], begun: &Moment) {
+        self.caches.completed_since(begun).await;
         let mut running: JoinSet<()> = controllers.iter().map(|controller| controller.clone().run()).collect();
         while running.join_next().await.is_some() {}
         std::future::pending().await

@@ -1,10 +1,22 @@
 //! What a server's refusal means to those who write.
 
+use kube::runtime::watcher;
+
 /// What people are told of it: the server's own words.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+/// The same of a watch.
+pub(crate) fn words_of_watch(error: &watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => words(error),
+        WatchError(status) => status.message.clone(),
+        NoResourceVersion => error.to_string(),
     }
 }
 

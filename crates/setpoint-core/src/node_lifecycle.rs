@@ -12,6 +12,12 @@ use crate::scheduling::tolerations::{NO_EXECUTE, NO_SCHEDULE, tolerates};
 /// For how long a node may be silent.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(40);
 
+/// For how long a node has to be gone before its Pods are taken for gone.
+pub const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
+/// How many Pods of a node go at a time, and how long that is: a mistake must not empty a node at once.
+const AT_A_TIME: usize = 50;
+const PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
 const READY: &str = "Ready";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -28,6 +34,15 @@ pub struct Judgement {
     pub until: Option<Timestamp>,
     /// Whether its Pods are ready as far as it is concerned.
     pub is_ready: bool,
+}
+
+/// Which Pods of a node go now, and when it has to be looked at for those that go later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Departures<'p> {
+    pub now: Vec<&'p Pod>,
+    pub next: Option<Timestamp>,
+    /// Whether some have to wait although their time has come.
+    pub is_more_due: bool,
 }
 
 /// Judges a node that was last heard of at `heard`.
@@ -105,6 +120,36 @@ pub fn leaves_at(pod: &Pod, taints: &[Taint]) -> Option<Timestamp> {
         Some(added.checked_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX))
     };
     taints.iter().filter(|taint| taint.effect == NO_EXECUTE).filter_map(leaves).min()
+}
+
+/// The Pods that a node's taints drive out, those first whose time came first.
+pub fn departures<'p>(pods: &[&'p Pod], taints: &[Taint], now: Timestamp) -> Departures<'p> {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let mut leaving: Vec<(Timestamp, &'p Pod)> =
+        staying.filter_map(|pod| Some((leaves_at(pod, taints)?, *pod))).collect();
+    let name = |pod: &'p Pod| (&pod.metadata.namespace, &pod.metadata.name);
+    leaving.sort_by(|one, other| (one.0, name(one.1)).cmp(&(other.0, name(other.1))));
+    let later = leaving.split_off(leaving.partition_point(|(at, _)| *at <= now));
+    let next = later.first().map(|(at, _)| *at);
+    paced(leaving.into_iter().map(|(_, pod)| pod).collect(), next, now)
+}
+
+/// The Pods of a node that has been gone since then: once nobody will come back for them, those that are not ended yet.
+pub fn left_behind<'p>(pods: &[&'p Pod], since: Timestamp, now: Timestamp) -> Departures<'p> {
+    let due = since.checked_add(QUARANTINE).unwrap_or(Timestamp::MAX);
+    if now < due {
+        return Departures { now: Vec::new(), next: Some(due), is_more_due: false };
+    }
+    let is_ended =
+        |pod: &Pod| pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0);
+    paced(pods.iter().copied().filter(|pod| !is_ended(pod)).collect(), None, now)
+}
+
+fn paced(mut due: Vec<&Pod>, next: Option<Timestamp>, now: Timestamp) -> Departures<'_> {
+    let is_more_due = due.len() > AT_A_TIME;
+    due.truncate(AT_A_TIME);
+    let next = if is_more_due { now.checked_add(PAUSE).ok() } else { next };
+    Departures { now: due, next, is_more_due }
 }
 
 #[cfg(test)]
@@ -201,6 +246,48 @@ mod tests {
         ];
         for (name, tolerations, taints, expected) in rows {
             assert_eq!(leaves_at(&pod(tolerations), &taints), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn pods_go_a_few_at_a_time_and_none_before_its_time() {
+        let pod = |number: usize, over: Value| -> Pod {
+            let mut pod = json!({"metadata": {"name": format!("p{number:03}")}, "spec": {"containers": []}});
+            for (field, value) in over.as_object().into_iter().flatten() {
+                pod[field] = value.clone();
+            }
+            serde_json::from_value(pod).unwrap()
+        };
+        let taints =
+            [Taint { key: "a".to_owned(), effect: NO_EXECUTE.to_owned(), value: None, time_added: Some(Time(at(0))) }];
+        let patient = |seconds: i64| {
+            let toleration = json!({"key": "a", "operator": "Exists", "tolerationSeconds": seconds});
+            json!({"spec": {"containers": [], "tolerations": [toleration]}})
+        };
+        let deleted = json!({"metadata": {"name": "gone", "deletionTimestamp": "2026-03-01T12:00:00Z",
+            "deletionGracePeriodSeconds": 0}});
+        let many = |over: Value| -> Vec<Pod> { (0..60).map(|number| pod(number, over.clone())).collect() };
+        let count = |departures: &Departures<'_>| (departures.now.len(), departures.next, departures.is_more_due);
+        let rows = [
+            ("nobody is there", vec![], (0, None, false)),
+            ("more than at a time", many(json!({})), (50, Some(at(11)), true)),
+            ("their time has not come", many(patient(30)), (0, Some(at(30)), false)),
+            ("it has for one", vec![pod(0, patient(5)), pod(1, patient(30))], (1, Some(at(30)), false)),
+            ("it is on its way", vec![pod(0, deleted.clone())], (0, None, false)),
+        ];
+        for (name, pods, expected) in rows {
+            let pods: Vec<&Pod> = pods.iter().collect();
+            assert_eq!(count(&departures(&pods, &taints, at(10))), expected, "{name}");
+        }
+        let held: Vec<Pod> = (0..60).map(|number| pod(number, deleted.clone())).chain([pod(60, json!({}))]).collect();
+        let rows = [
+            ("it went a moment ago", many(json!({})), 39, (0, Some(at(40)), false)),
+            ("long ago", many(json!({})), 40, (50, Some(at(41)), true)),
+            ("those that ended keep nobody", held, 40, (1, None, false)),
+        ];
+        for (name, pods, second, expected) in rows {
+            let pods: Vec<&Pod> = pods.iter().collect();
+            assert_eq!(count(&left_behind(&pods, at(0), at(second))), expected, "{name}");
         }
     }
 }

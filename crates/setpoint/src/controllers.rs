@@ -79,7 +79,7 @@ impl Controllers {
         let task = tokio::spawn(async move {
             let stopped = async { stopped.await.unwrap_or_default() };
             if let Err(error) = manager.run(stopped).await {
-                tracing::error!(%error, "the controllers cannot stand for election");
+                tracing::error!(%error, "the controllers ended: nothing is acted on any more until this is started again");
             }
         });
         Ok(Controllers { stop, task })

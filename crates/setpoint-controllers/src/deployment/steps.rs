@@ -11,7 +11,7 @@ use setpoint_core::workload::deployment::{NewReplicaSet, Step, revision};
 use setpoint_core::workload::template_hash::{NameTaken, name_taken};
 
 use super::Deployments;
-use crate::ownership::unless_moved;
+use crate::ownership::{self, unless_moved};
 use crate::runtime::Round;
 
 /// What came of the steps of one round.
@@ -128,16 +128,10 @@ impl Deployments {
     /// Deletes a ReplicaSet that has no Pods, if it is as it was seen.
     async fn delete(&self, deployment: &Deployment, set: Option<&ReplicaSet>, round: &mut Round) -> kube::Result<()> {
         let Some(set) = set else { return Ok(()) };
-        let (uid, resource_version) = (set.metadata.uid.clone(), set.metadata.resource_version.clone());
-        let parameters = DeleteParams::background().preconditions(Preconditions { uid, resource_version });
-        let name = set.metadata.name.as_deref().unwrap_or_default();
-        let Some(deleted) = unless_moved(self.sets(deployment).delete(name, &parameters).await)? else {
-            return Ok(());
-        };
-        match deleted.left().filter(|set| set.metadata.deletion_timestamp.is_some()) {
-            Some(marked) => round.wrote(&self.caches.replica_sets, &marked),
-            None => round.removed(&self.caches.replica_sets, set),
-        }
+        let as_seen = Preconditions { uid: None, resource_version: set.metadata.resource_version.clone() };
+        let how = DeleteParams::background().preconditions(as_seen);
+        let deleted = ownership::delete(&self.sets(deployment), set, how).await?;
+        deleted.note(set, &self.caches.replica_sets, round);
         Ok(())
     }
 

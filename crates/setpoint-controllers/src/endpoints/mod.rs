@@ -80,7 +80,9 @@ impl Controller for ServiceEndpoints {
     }
 
     fn keys(&self) -> Vec<Name> {
-        self.caches.services.names()
+        let left_over =
+            self.caches.endpoints.names().into_iter().filter(|name| self.caches.services.get(name).is_none());
+        left_over.chain(self.caches.services.names()).collect()
     }
 
     fn configuration() -> Configuration {

@@ -4,11 +4,11 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams};
 use setpoint_core::service::{Mirror, Plan, mirror};
 
 use super::ServiceEndpoints;
-use crate::ownership::unless_moved;
+use crate::ownership::{self, Deleted, unless_moved};
 use crate::refusal;
 use crate::runtime::{Error, Name, Next, Round};
 
@@ -74,9 +74,8 @@ impl ServiceEndpoints {
         let left = self.caches.endpoints.get(key).filter(|endpoints| mirror::is_left_over(endpoints));
         if let Some(endpoints) = left {
             let api: Api<Endpoints> = Api::namespaced(self.client.clone(), &key.namespace);
-            if unless_moved(api.delete(&key.name, &only(endpoints.metadata.uid.clone())).await)?.is_some() {
-                round.removed(&self.caches.endpoints, &*endpoints);
-            }
+            let deleted = ownership::delete(&api, &*endpoints, DeleteParams::default()).await?;
+            deleted.note(&endpoints, &self.caches.endpoints, round);
         }
         Ok(Next::Idle)
     }
@@ -89,15 +88,11 @@ async fn send(api: &Api<EndpointSlice>, write: Write) -> kube::Result<Written> {
         Write::Update(slice) => {
             unless_moved(api.replace(&name(&slice), &PostParams::default(), &slice).await)?.map(Written::Slice)
         }
-        Write::Delete(slice) => {
-            let deleted = api.delete(&name(&slice), &only(slice.metadata.uid.clone())).await;
-            unless_moved(deleted)?.map(|_| Written::Gone(slice))
-        }
+        Write::Delete(slice) => match ownership::delete(api, &slice, DeleteParams::default()).await? {
+            Deleted::Marked(marked) => Some(Written::Slice(marked)),
+            Deleted::Removed => Some(Written::Gone(slice)),
+            Deleted::Moved => None,
+        },
     };
     Ok(written.unwrap_or(Written::Moved))
-}
-
-/// Means this very object, and no other of its name.
-fn only(uid: Option<String>) -> DeleteParams {
-    DeleteParams::default().preconditions(Preconditions { uid, resource_version: None })
 }

@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use setpoint_api::environment::Environment;
 use setpoint_deployer::provider::Scope;
 
 use super::status::Standing;
 use super::{Environments, FINALIZER, site};
-use crate::events::is_code;
+use crate::events::title;
+use crate::ownership::{self, Deleted};
+use crate::refusal::words;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, PODS_BY_NODE};
 use crate::runtime::{Error, Name, Next, Round};
 
@@ -21,6 +23,22 @@ use crate::runtime::{Error, Name, Next, Round};
 const AT_ONCE: usize = 16;
 /// When to look again whether anything is left that has no Pod any more.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why an Environment that is deleted is still there, and what comes next.
+#[derive(Debug)]
+struct Stay {
+    why: String,
+    then: Result<Next, Error>,
+}
+
+/// What came of having its Pods go.
+#[derive(Debug)]
+struct Eviction {
+    /// How many are not gone.
+    left: usize,
+    /// The first that could not be deleted.
+    failure: Option<(String, kube::Error)>,
+}
 
 impl Environments {
     /// Does the next of these that is left to do.
@@ -34,30 +52,54 @@ impl Environments {
             self.write_status(environment, &standing, round).await?;
             return Ok(standing.next());
         }
-        if is_running {
-            if let Some(node) = &node {
-                self.cordon(node, round).await?;
-            }
-            let left = self.evict(key, round).await?;
-            let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
-            if left > 0 || machines > 0 {
-                self.sweep(key, environment, round).await?;
-                let standing = Standing::leaving(left, machines);
-                self.write_status(environment, &standing, round).await?;
-                return Ok(self.next(key, environment, &standing, round.now));
-            }
-            if self.holds_instances(key).await? {
-                return Ok(Next::After(LOOK_AGAIN));
-            }
+        if is_running && let Some(stay) = self.what_keeps(key, node.as_deref(), round).await {
+            self.sweep(key, environment, round).await?;
+            let standing = Standing::leaving(stay.why);
+            self.write_status(environment, &standing, round).await?;
+            return match stay.then {
+                Ok(Next::Idle) => Ok(self.next(key, environment, &standing, round.now)),
+                then => then,
+            };
         }
         self.close(key);
-        if let Some(node) = node {
-            self.remove_node(&node, round).await?;
+        if let Some(node) = node
+            && let Err(error) = self.remove_node(&node, round).await
+        {
+            let why = format!("its Node cannot be deleted: {error}");
+            self.write_status(environment, &Standing::leaving(why), round).await?;
+            return Err(error);
         }
         let finalizers = environment.metadata.finalizers.iter().flatten();
         let kept = finalizers.filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
         self.write_finalizers(environment, kept, round).await?;
         Ok(Next::Idle)
+    }
+
+    /// Has what is there go, and says what is not gone yet.
+    async fn what_keeps(&self, key: &Name, node: Option<&Node>, round: &mut Round) -> Option<Stay> {
+        if let Some(node) = node
+            && let Err(error) = self.cordon(node, round).await
+        {
+            return Some(Stay { why: format!("its Node cannot be cordoned: {error}"), then: Err(error) });
+        }
+        let eviction = self.evict(key, round).await;
+        if let Some(stay) = eviction.stay() {
+            return Some(stay);
+        }
+        let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
+        if machines > 0 {
+            return Some(Stay { why: format!("{machines} Machines are yet to be deleted"), then: Ok(Next::Idle) });
+        }
+        match self.holds_instances(key).await {
+            Ok(false) => None,
+            Ok(true) => {
+                let why = "what ran for its Pods is yet to be removed".to_owned();
+                Some(Stay { why, then: Ok(Next::After(LOOK_AGAIN)) })
+            }
+            Err(error) => {
+                Some(Stay { why: format!("it cannot be seen whether anything is left: {error}"), then: Err(error) })
+            }
+        }
     }
 
     async fn cordon(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
@@ -72,30 +114,29 @@ impl Environments {
         Ok(())
     }
 
-    /// Deletes the Pods that are there. Returns how many are not gone.
-    async fn evict(&self, key: &Name, round: &mut Round) -> Result<usize, Error> {
+    /// Deletes the Pods that are there, each whatever becomes of the others.
+    async fn evict(&self, key: &Name, round: &mut Round) -> Eviction {
         let pods = self.caches.pods.by(&PODS_BY_NODE, &key.name);
-        let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let deletions: Vec<_> = staying.map(|pod| self.delete_pod(pod)).collect();
-        let mut deletions = futures::stream::iter(deletions).buffered(AT_ONCE);
-        while let Some(deleted) = deletions.next().await {
-            if let Some(deleted) = deleted? {
-                round.wrote(&self.caches.pods, &deleted);
+        let staying: Vec<&Pod> =
+            pods.iter().map(|pod| &**pod).filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
+        let deletions: Vec<_> = staying.iter().map(|pod| self.delete_pod(pod)).collect();
+        let deleted: Vec<kube::Result<Deleted<Pod>>> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        let mut eviction = Eviction { left: pods.len(), failure: None };
+        for (pod, deleted) in staying.into_iter().zip(deleted) {
+            match deleted {
+                Ok(deleted) => deleted.note(pod, &self.caches.pods, round),
+                Err(error) => {
+                    eviction.failure.get_or_insert((title(pod), error));
+                }
             }
         }
-        Ok(pods.len())
+        eviction
     }
 
-    async fn delete_pod(&self, pod: &Pod) -> Result<Option<Pod>, Error> {
-        let only = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-        let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+    async fn delete_pod(&self, pod: &Pod) -> kube::Result<Deleted<Pod>> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        match pods.delete(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await {
-            Ok(answer) => Ok(answer.left()),
-            Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        ownership::delete(&pods, pod, DeleteParams::default()).await
     }
 
     /// Whether anything is there that we had made for a Pod. Its agent removes it.
@@ -111,14 +152,80 @@ impl Environments {
     }
 
     async fn remove_node(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
-        let only = Preconditions { uid: node.metadata.uid.clone(), resource_version: None };
-        let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
         let nodes: Api<Node> = Api::all(self.client.clone());
-        match nodes.delete(node.metadata.name.as_deref().unwrap_or_default(), &parameters).await {
-            Ok(_) => round.removed(&self.caches.nodes, node),
-            Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let deleted = ownership::delete(&nodes, node, DeleteParams::default()).await?;
+        deleted.note(node, &self.caches.nodes, round);
         Ok(())
+    }
+}
+
+impl Eviction {
+    /// What keeps an Environment whose Pods were to go.
+    fn stay(self) -> Option<Stay> {
+        let left = self.left;
+        match self.failure {
+            Some((pod, error)) => {
+                let why = format!("{left} Pods are yet to end; {pod} cannot be deleted: {}", words(&error));
+                Some(Stay { why, then: Err(error.into()) })
+            }
+            None if left > 0 => Some(Stay { why: format!("{left} Pods are yet to end"), then: Ok(Next::Idle) }),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use http::{Request, Response};
+    use jiff::Timestamp;
+    use kube::Client;
+    use kube::client::Body;
+    use kube::runtime::watcher::Event;
+    use parking_lot::Mutex;
+    use setpoint_deployer::Registry;
+
+    use super::*;
+    use crate::environment::{Setup, in_a_task};
+    use crate::node::{Dispatch, Providers};
+    use crate::runtime::{Caches, Clock, Context};
+
+    #[tokio::test]
+    async fn one_pod_that_cannot_be_deleted_keeps_no_other_and_is_named() {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            heard.lock().push(name.clone());
+            let (code, status, message) =
+                if name == "a" { (403, "Failure", "it is protected") } else { (200, "Success", "") };
+            let answer = json!({"kind": "Status", "status": status, "code": code, "message": message, "reason": ""});
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer.unwrap()) }
+        });
+        let (client, caches) = (Client::new(service, "default"), Caches::default());
+        let context = Context::new(client.clone(), Clock::simulated(Timestamp::UNIX_EPOCH));
+        let setup = Setup {
+            nodes: client,
+            dispatch: Dispatch::new(&caches),
+            registry: Registry::default(),
+            folder: std::env::temp_dir(),
+            cluster: "c".to_owned(),
+            providers: Providers::default(),
+            host: in_a_task(),
+        };
+        for name in ["a", "b", "c"] {
+            let metadata = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "lab", "containers": []}});
+            caches.pods.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
+        }
+        let environments = Environments::new(&context, &caches, setup);
+        let mut round = Round::new(Timestamp::UNIX_EPOCH);
+        let stay = environments.what_keeps(&Name::new("", "lab"), None, &mut round).await.expect("it stays");
+        assert_eq!(*asked.lock(), ["a", "b", "c"]);
+        assert_eq!(stay.why, "3 Pods are yet to end; shop/a cannot be deleted: it is protected");
+        assert_eq!(stay.then.map_err(|error| error.to_string()), Err("it is protected".to_owned()), "and comes again");
     }
 }

@@ -317,9 +317,8 @@ impl Controller for Environments {
     }
 
     fn resign(&self) {
-        for key in self.running.lock().keys().cloned().collect::<Vec<_>>() {
-            self.close(&key);
-        }
+        let running: Vec<Name> = self.running.lock().keys().cloned().collect();
+        running.iter().for_each(|key| self.close(key));
     }
 
     fn about(&self, key: &Name) -> Option<ObjectReference> {

@@ -56,14 +56,9 @@ impl Standing {
         Standing { is_tried_again: true, ..Standing::refused("CredentialsMissing", message) }
     }
 
-    /// It is deleted, and Pods or Machines are yet to go.
-    pub fn leaving(pods: usize, machines: usize) -> Standing {
-        let message = match (pods, machines) {
-            (0, machines) => format!("{machines} Machines are yet to be deleted"),
-            (pods, 0) => format!("{pods} Pods are yet to end"),
-            (pods, machines) => format!("{pods} Pods are yet to end, and {machines} Machines to be deleted"),
-        };
-        Standing { has_node: true, ..Standing::refused("Deleting", message) }
+    /// It is deleted, but something keeps it.
+    pub fn leaving(why: String) -> Standing {
+        Standing { has_node: true, ..Standing::refused("Deleting", why) }
     }
 
     fn refused(reason: &'static str, message: String) -> Standing {

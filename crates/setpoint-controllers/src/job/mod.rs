@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource};
 use setpoint_core::workload::job::{self, Decision, Facts};
+use setpoint_core::workload::selection;
 
 use crate::events::Recorder;
 use crate::ownership::unless_moved;
@@ -79,7 +80,9 @@ impl Controller for Jobs {
     }
 
     fn keys(&self) -> Vec<Subject> {
-        self.caches.jobs.names().into_iter().map(Subject::Job).collect()
+        let jobs = self.caches.jobs.names().into_iter().map(Subject::Job);
+        let kept = self.caches.pods.all().into_iter().filter(|pod| job::is_tracked(pod) && !self.has_job(pod));
+        jobs.chain(kept.map(|pod| Subject::Orphan(Name::of(&*pod)))).collect()
     }
 
     fn configuration() -> Configuration {
@@ -93,8 +96,17 @@ impl Jobs {
         Jobs { client, caches: caches.clone(), recorder }
     }
 
+    /// Whether the Job is seen that counts a Pod.
+    fn has_job(&self, pod: &Pod) -> bool {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        selection::controller_of(&pod.metadata).is_some_and(|owner| {
+            let job = self.caches.jobs.get(&Name::new(namespace, &owner.name));
+            job.is_some_and(|job| uid(&job) == owner.uid)
+        })
+    }
+
     async fn work_on(&self, job: &Job, round: &mut Round) -> Result<Next, Error> {
-        let pods = self.claim(job, round).await?;
+        let Some(pods) = self.claim(job, round).await? else { return Ok(Next::After(MOVED)) };
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
         let is_taken = |name: &str| self.caches.pods.get(&Name::new(namespace(job), name)).is_some();
         let decision = job::decide(&Facts { job, pods: &pods, is_taken: &is_taken, now: round.now });
@@ -102,7 +114,7 @@ impl Jobs {
             return self.expire(job).await;
         }
         let made = self.make(job, &decision.create, round).await;
-        self.take_away(job, &decision.remove, round).await?;
+        let taken_away = self.take_away(job, &decision.remove, round).await;
         // Nobody is let go before it is written down that they are counted.
         if !self.write_status(job, &decision, made.count, round).await? {
             return Ok(Next::After(MOVED));
@@ -111,6 +123,7 @@ impl Jobs {
             self.recorder.say(job, notice.kind, &notice.reason, &notice.message);
         }
         self.release(job, &decision.release, round).await?;
+        taken_away?;
         match made.error {
             Some(error) => Err(error.into()),
             None if made.is_unfinished => Ok(Next::After(MOVED)),

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::workload::job::{self, Removal, TRACKING};
@@ -14,7 +14,7 @@ use setpoint_core::workload::replica_set::slow_start;
 use setpoint_core::workload::selection::{self, Claim, Owner};
 
 use super::{Jobs, uid};
-use crate::ownership::{self, unless_moved};
+use crate::ownership::{self, Deleted, unless_moved};
 use crate::refusal;
 use crate::runtime::caches::{PODS_BY_ORPHANAGE, PODS_BY_OWNER, orphans_of};
 use crate::runtime::{Error, Round};
@@ -42,29 +42,32 @@ enum Created {
 
 impl Jobs {
     /// The Pods that are the Job's, after it has adopted and released what it must.
-    pub(super) async fn claim(&self, job: &Job, round: &mut Round) -> Result<Vec<Arc<Pod>>, Error> {
+    ///
+    /// `None` if one of those is not as it was seen: who goes on without one that is to be adopted would make another, and
+    /// nobody would come back for one that is to be released.
+    pub(super) async fn claim(&self, job: &Job, round: &mut Round) -> Result<Option<Vec<Arc<Pod>>>, Error> {
         let owner = Owner::from(job);
         let (api, cache) = (self.pods(job), &self.caches.pods);
         let mut pods = cache.by(&PODS_BY_OWNER, uid(job));
         for pod in pods.extract_if(.., |pod| owner.claim_pod(pod) == Claim::Release) {
             let without = json!({"$patch": "delete", "uid": uid(job)});
             let patch = json!({"ownerReferences": [without], "$deleteFromPrimitiveList/finalizers": [TRACKING]});
-            let released = patched(&api, &pod, patch, true).await?;
-            released.iter().for_each(|pod| round.wrote(cache, pod));
+            let Some(released) = patched(&api, &pod, patch, true).await? else { return Ok(None) };
+            round.wrote(cache, &released);
         }
         let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let mut orphans = cache.by(&PODS_BY_ORPHANAGE, &orphans_of(&job.metadata, selector));
         orphans.retain(|pod| owner.claim_pod(pod) == Claim::Adopt);
         if job::is_finished(job) || orphans.is_empty() || !ownership::is_still_there(&self.jobs(job), job).await? {
-            return Ok(pods);
+            return Ok(Some(pods));
         }
         for orphan in orphans {
             let patch = json!({"ownerReferences": [owner.reference()], "finalizers": [TRACKING]});
-            let adopted = patched(&api, &orphan, patch, true).await?;
-            adopted.iter().for_each(|pod| round.wrote(cache, pod));
-            pods.extend(adopted.map(Arc::new));
+            let Some(adopted) = patched(&api, &orphan, patch, true).await? else { return Ok(None) };
+            round.wrote(cache, &adopted);
+            pods.push(Arc::new(adopted));
         }
-        Ok(pods)
+        Ok(Some(pods))
     }
 
     /// Makes Pods in batches, each only if all before it went well.
@@ -116,15 +119,20 @@ impl Jobs {
         self.release(job, &blameless, round).await?;
         let deletions: Vec<_> = removals.iter().map(|removal| delete(&api, removal.pod)).collect();
         let deleted: Vec<kube::Result<Option<Pod>>> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        let mut failure = None;
         for (removal, deleted) in removals.iter().zip(deleted) {
-            match deleted? {
-                Some(pod) => round.wrote(&self.caches.pods, &pod),
-                None => round.removed(&self.caches.pods, removal.pod),
+            match deleted {
+                Ok(Some(pod)) => round.wrote(&self.caches.pods, &pod),
+                Ok(None) => round.removed(&self.caches.pods, removal.pod),
+                Err(error) => {
+                    failure = failure.or(Some(error));
+                    continue;
+                }
             }
             let message = format!("Deleted pod: {}", removal.pod.metadata.name.as_deref().unwrap_or_default());
             self.recorder.say(job, NoticeKind::Normal, "SuccessfulDelete", &message);
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Takes the finalizer from Pods.
@@ -191,12 +199,8 @@ async fn create(api: &Api<Pod>, job: &Job, pod: &Pod) -> Created {
 
 /// The Pod on its way out; `None` if it is gone.
 async fn delete(api: &Api<Pod>, pod: &Pod) -> kube::Result<Option<Pod>> {
-    let only = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-    let parameters = DeleteParams::default().preconditions(only);
-    let answer = unless_moved(api.delete(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await)?;
-    let stays = |pod: &Pod| {
-        let ends_later = pod.metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        ends_later || pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
-    };
-    Ok(answer.and_then(|answer| answer.left()).filter(stays))
+    match ownership::delete(api, pod, DeleteParams::default()).await? {
+        Deleted::Marked(pod) => Ok(Some(pod)),
+        Deleted::Removed | Deleted::Moved => Ok(None),
+    }
 }

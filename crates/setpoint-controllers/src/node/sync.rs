@@ -203,7 +203,12 @@ impl NodePods {
                 }
                 Act::Stop { id, grace } => {
                     self.provider.stop(uid, &id, grace).await?;
-                    return Ok(Next::After(grace + OVERDUE));
+                    // What ends at once is cleared away at once.
+                    let is_stopped = |instance: InstanceFacts| instance.run == RunState::Stopped;
+                    let has_ended = known.is_some() && self.observe(uid).await?.is_none_or(is_stopped);
+                    if !has_ended {
+                        return Ok(Next::After(grace + OVERDUE));
+                    }
                 }
                 Act::DeleteInstance { id } => {
                     self.provider.delete(uid, &id).await?;

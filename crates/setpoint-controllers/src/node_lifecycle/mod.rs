@@ -4,8 +4,10 @@
 //! may differ, and a control plane that was down for a while does not take everybody for dead when it is back.
 
 mod pods;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::events::{Recorder, is_code};
 use crate::node::Providers;
 use crate::node::dispatch::node_of;
 use crate::queue::Queue;
+use crate::runtime::caches::PODS_BY_NODE;
 use crate::runtime::{Cache, Caches, Change, Clock, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How soon a write is tried again that met a change of somebody else's.
@@ -35,6 +38,8 @@ pub struct NodeLifecycle {
     providers: Providers,
     recorder: Recorder,
     heard: Arc<Mutex<BTreeMap<String, Heard>>>,
+    /// Since when nodes are gone that have Pods.
+    gone: Mutex<BTreeMap<Name, Timestamp>>,
 }
 
 /// When a node was last heard of, and by what.
@@ -55,7 +60,7 @@ impl NodeLifecycle {
     pub fn new(context: &Context, caches: &Caches, providers: Providers) -> NodeLifecycle {
         let (recorder, caches) = (context.recorder("node-controller"), caches.clone());
         let (client, clock) = (context.client.clone(), context.clock);
-        NodeLifecycle { client, caches, clock, providers, recorder, heard: Arc::default() }
+        NodeLifecycle { client, caches, clock, providers, recorder, heard: Arc::default(), gone: Mutex::default() }
     }
 
     /// When the node was last heard of: now, if that is the first time.
@@ -104,12 +109,10 @@ impl NodeLifecycle {
             // The taints follow once that is seen.
             return Ok(Next::Idle);
         }
-        if !judgement.is_ready {
-            self.mark_pods_not_ready(node, round).await?;
-        }
+        let marked = if judgement.is_ready { Ok(()) } else { self.mark_pods_not_ready(node, round).await };
         let leaving = self.evict(node, round).await?;
-        let until = judgement.until.into_iter().chain(leaving).min();
-        Ok(until.map_or(Next::Idle, |at| Next::After(round.now.duration_until(at).try_into().unwrap_or_default())))
+        marked?;
+        Ok(next_at(judgement.until.into_iter().chain(leaving).min(), round.now))
     }
 }
 
@@ -132,7 +135,10 @@ impl Controller for NodeLifecycle {
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
         match self.caches.nodes.get(key) {
-            Some(node) => self.look_after(&node, round).await,
+            Some(node) => {
+                self.gone.lock().remove(key);
+                self.look_after(&node, round).await
+            }
             None => self.clear_away(key, round).await,
         }
     }
@@ -142,12 +148,19 @@ impl Controller for NodeLifecycle {
     }
 
     fn keys(&self) -> Vec<Name> {
-        self.caches.nodes.names()
+        // Also of nodes that are gone: nobody else comes for their Pods after a restart.
+        let bound = self.caches.pods.values(&PODS_BY_NODE).into_iter().filter(|node| !node.is_empty());
+        let names = bound.map(|node| Name::new("", &node)).chain(self.caches.nodes.names());
+        names.collect::<BTreeSet<Name>>().into_iter().collect()
     }
 
     fn configuration() -> Configuration {
         Configuration::of_workloads()
     }
+}
+
+fn next_at(at: Option<Timestamp>, now: Timestamp) -> Next {
+    at.map_or(Next::Idle, |at| Next::After(now.duration_until(at).try_into().unwrap_or_default()))
 }
 
 /// What of a node decides what is done about it. Its heartbeat does not.

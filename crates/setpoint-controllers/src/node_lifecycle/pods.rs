@@ -1,43 +1,43 @@
 //! The Pods of nodes that are not ready, or not there any more.
 
-use std::sync::Arc;
-
-use futures::StreamExt;
-use jiff::{SignedDuration, Timestamp};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use setpoint_core::node_lifecycle;
+use setpoint_core::node_lifecycle::{self, Departures};
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::workload::pod_state;
 
-use super::{Heard, NodeLifecycle};
-use crate::events::{is_code, title};
+use super::{NodeLifecycle, next_at};
+use crate::events::title;
+use crate::ownership::{self, Deleted, unless_moved};
+use crate::refusal::words;
 use crate::runtime::caches::PODS_BY_NODE;
 use crate::runtime::{Error, Name, Next, Round};
 
-/// How many Pods of a node are driven out at a time, and how long that is: a mistake must not empty a node at once.
-const AT_A_TIME: usize = 50;
-const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 const CALLS_AT_ONCE: usize = 16;
-/// For how long a node has to be gone before its Pods are taken for gone.
-const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 impl NodeLifecycle {
     /// Has Pods say that they are not ready: nobody can say that they are.
     pub(super) async fn mark_pods_not_ready(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
         let pods = self.caches.pods.by(&PODS_BY_NODE, node.metadata.name.as_deref().unwrap_or_default());
-        let ready = pods.iter().filter(|pod| is_ready(pod));
+        let ready = pods.iter().filter(|pod| pod_state::is_ready(pod));
         let writes: Vec<_> = ready.map(|pod| self.mark_not_ready(pod, round.now)).collect();
-        let mut writes = futures::stream::iter(writes).buffered(CALLS_AT_ONCE);
-        while let Some(written) = writes.next().await {
-            written?.into_iter().for_each(|written| round.wrote(&self.caches.pods, &written));
+        let written: Vec<kube::Result<Option<Pod>>> = stream::iter(writes).buffered(CALLS_AT_ONCE).collect().await;
+        let mut failure = None;
+        for written in written {
+            match written {
+                Ok(written) => written.iter().for_each(|written| round.wrote(&self.caches.pods, written)),
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn mark_not_ready(&self, pod: &Pod, now: Timestamp) -> Result<Option<Pod>, Error> {
+    async fn mark_not_ready(&self, pod: &Pod, now: Timestamp) -> kube::Result<Option<Pod>> {
         let at = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
         let condition = json!({
             "type": "Ready", "status": "False", "reason": "NodeNotReady", "message": "Node is not ready",
@@ -45,7 +45,7 @@ impl NodeLifecycle {
         });
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        found(self.api(pod).patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await)
+        unless_moved(self.api(pod).patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await)
     }
 
     /// Drives out those whose time has come. Returns when the next one's comes.
@@ -55,90 +55,71 @@ impl NodeLifecycle {
             return Ok(None);
         }
         let pods = self.caches.pods.by(&PODS_BY_NODE, node.metadata.name.as_deref().unwrap_or_default());
-        let staying = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let mut leaving: Vec<(Timestamp, Arc<Pod>)> =
-            staying.filter_map(|pod| Some((node_lifecycle::leaves_at(&pod, &taints)?, pod))).collect();
-        leaving.sort_by(|one, other| (one.0, Name::of(&*one.1)).cmp(&(other.0, Name::of(&*other.1))));
-        let due = leaving.partition_point(|(at, _)| *at <= round.now);
-        for (_, pod) in leaving.iter().take(due.min(AT_A_TIME)) {
+        let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
+        let departures = node_lifecycle::departures(&pods, &taints, round.now);
+        for pod in &departures.now {
             let message = format!("Marking for deletion Pod {}", title(pod));
-            self.recorder.say(&**pod, NoticeKind::Normal, "TaintManagerEviction", &message);
+            self.recorder.say(*pod, NoticeKind::Normal, "TaintManagerEviction", &message);
         }
-        let batch = leaving.iter().take(due.min(AT_A_TIME)).map(|(_, pod)| &**pod);
-        self.delete(batch, DeleteParams::default(), round).await?;
-        if due > AT_A_TIME {
-            return Ok(round.now.checked_add(PAUSE).ok());
-        }
-        Ok(leaving.get(due).map(|(at, _)| *at))
+        self.delete(&departures, &DeleteParams::default(), round).await?;
+        Ok(departures.next)
     }
 
     /// The Pods of a node that is gone go too, once nobody is left who could end what runs of them.
     pub(super) async fn clear_away(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
+        self.heard.lock().remove(&*key.name);
         let pods = self.caches.pods.by(&PODS_BY_NODE, &key.name);
         let is_run = self.providers.get(&key.name).is_some() || self.caches.environments.get(key).is_some();
         if pods.is_empty() || is_run {
-            self.heard.lock().remove(&*key.name);
+            self.gone.lock().remove(key);
             // Who runs them may stop to, and nobody would tell.
-            let again = Next::After(QUARANTINE.try_into().unwrap_or_default());
+            let again = Next::After(node_lifecycle::QUARANTINE.try_into().unwrap_or_default());
             return Ok(if pods.is_empty() { Next::Idle } else { again });
         }
-        let gone = Heard { renewed: None, at: round.now };
-        let since = self.heard.lock().entry(format!("gone/{}", key.name)).or_insert(gone).at;
-        let due = since.checked_add(QUARANTINE).unwrap_or(since);
-        if round.now < due {
-            return Ok(Next::After(round.now.duration_until(due).try_into().unwrap_or_default()));
-        }
+        let since = *self.gone.lock().entry(key.clone()).or_insert(round.now);
+        let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
+        let departures = node_lifecycle::left_behind(&pods, since, round.now);
         // The cache may be behind.
         let nodes: Api<Node> = Api::all(self.client.clone());
-        if nodes.get_opt(&key.name).await?.is_some() {
-            self.heard.lock().remove(&format!("gone/{}", key.name));
+        if !departures.now.is_empty() && nodes.get_opt(&key.name).await?.is_some() {
+            self.gone.lock().remove(key);
             return Ok(Next::Idle);
         }
-        let batch = pods.iter().take(AT_A_TIME).map(|pod| &**pod);
-        self.delete(batch, DeleteParams::default().grace_period(0), round).await?;
-        if pods.len() > AT_A_TIME {
-            return Ok(Next::After(PAUSE.try_into().unwrap_or_default()));
+        self.delete(&departures, &DeleteParams::default().grace_period(0), round).await?;
+        if !departures.now.is_empty() && !departures.is_more_due {
+            self.gone.lock().remove(key);
         }
-        self.heard.lock().remove(&format!("gone/{}", key.name));
-        Ok(Next::Idle)
+        Ok(next_at(departures.next, round.now))
     }
 
-    async fn delete(
-        &self,
-        pods: impl Iterator<Item = &Pod>,
-        how: DeleteParams,
-        round: &mut Round,
-    ) -> Result<(), Error> {
-        let deletions: Vec<_> = pods.map(|pod| self.delete_one(pod, how.clone())).collect();
-        let mut deletions = futures::stream::iter(deletions).buffered(CALLS_AT_ONCE);
-        while let Some(deleted) = deletions.next().await {
-            deleted?.into_iter().for_each(|deleted| round.wrote(&self.caches.pods, &deleted));
+    /// Deletes Pods, each whatever becomes of the others. While more are due one that cannot go does not slow them down.
+    async fn delete(&self, departures: &Departures<'_>, how: &DeleteParams, round: &mut Round) -> Result<(), Error> {
+        let deletions: Vec<_> = departures.now.iter().map(|pod| self.delete_one(pod, how)).collect();
+        let deleted: Vec<kube::Result<Deleted<Pod>>> = stream::iter(deletions).buffered(CALLS_AT_ONCE).collect().await;
+        let (mut has_got_on, mut failure) = (false, None);
+        for (pod, deleted) in departures.now.iter().zip(deleted) {
+            match deleted {
+                Ok(deleted) => {
+                    has_got_on = true;
+                    deleted.note(pod, &self.caches.pods, round);
+                }
+                Err(error) => {
+                    tracing::warn!(pod = title(pod), error = words(&error), "a Pod cannot be made to leave its node");
+                    failure = failure.or(Some(error));
+                }
+            }
         }
-        Ok(())
+        match failure {
+            Some(error) if !(has_got_on && departures.is_more_due) => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
-    async fn delete_one(&self, pod: &Pod, how: DeleteParams) -> Result<Option<Pod>, Error> {
-        let only = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-        let how = DeleteParams { preconditions: Some(only), ..how };
-        let deleted = self.api(pod).delete(pod.metadata.name.as_deref().unwrap_or_default(), &how).await;
-        Ok(found(deleted)?.and_then(|answer| answer.left()).filter(|pod| pod.metadata.deletion_timestamp.is_some()))
+    async fn delete_one(&self, pod: &Pod, how: &DeleteParams) -> kube::Result<Deleted<Pod>> {
+        ownership::delete(&self.api(pod), pod, how.clone()).await
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {
         Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default())
-    }
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-/// What is not there any more, or is another's by now, needs nothing.
-fn found<T>(answer: kube::Result<T>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if is_code(&error, 404) || is_code(&error, 409) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }

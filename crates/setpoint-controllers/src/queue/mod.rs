@@ -10,6 +10,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
@@ -235,8 +236,10 @@ async fn guarded<K: Key>(work: &impl Work<K>, key: &K) -> Outcome {
 
 /// What a future comes to, or the words of its panic.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
-    })
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| words_of_panic(&*panic))
+}
+
+pub(crate) fn words_of_panic(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

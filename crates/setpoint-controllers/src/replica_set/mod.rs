@@ -98,7 +98,8 @@ impl ReplicaSets {
 
     /// The Pods that are the ReplicaSet's, after it has adopted and released what it must.
     ///
-    /// `None` if one that is to be adopted is not as it was seen: who goes on without it would make another.
+    /// `None` if one of those is not as it was seen: who goes on without one that is to be adopted would make another, and
+    /// nobody would come back for one that is to be released.
     async fn claim(&self, set: &ReplicaSet, round: &mut Round) -> Result<Option<Vec<Arc<Pod>>>, Error> {
         let owner = Owner::from(set);
         let cache = &self.caches.pods;
@@ -106,7 +107,8 @@ impl ReplicaSets {
         let released: Vec<Arc<Pod>> = pods.extract_if(.., |pod| owner.claim_pod(pod) != Claim::Keep).collect();
         for pod in released.iter().filter(|pod| owner.claim_pod(pod) == Claim::Release) {
             let released = ownership::release(&self.pods(set), &**pod, &owner.reference()).await?;
-            released.iter().for_each(|pod| round.wrote(cache, pod));
+            let Some(released) = released else { return Ok(None) };
+            round.wrote(cache, &released);
         }
         let mut orphans =
             cache.by(&PODS_BY_ORPHANAGE, &orphans_of(&set.metadata, set.spec.as_ref().map(|spec| &spec.selector)));

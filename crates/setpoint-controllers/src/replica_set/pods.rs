@@ -3,7 +3,7 @@
 use futures::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams};
 use kube::core::response::StatusDetails;
 use kube::{Api, Resource};
 use setpoint_core::pod::NoticeKind;
@@ -12,6 +12,7 @@ use setpoint_core::workload::replica_set::{self, Unseen};
 use setpoint_core::workload::selection;
 
 use super::{ReplicaSets, uid};
+use crate::ownership::{self, Deleted};
 use crate::runtime::{Name, Round};
 
 /// How many requests are under way at once.
@@ -37,16 +38,6 @@ enum Created {
     NameTaken,
     /// Nothing can be created in a namespace that goes.
     NamespaceGoes,
-    Failed(kube::Error),
-}
-
-/// What became of one deletion.
-enum Deleted {
-    /// It is on its way out.
-    Marked(Box<Pod>),
-    Removed,
-    /// It was gone before, or another has its name.
-    Moved,
     Failed(kube::Error),
 }
 
@@ -120,19 +111,19 @@ impl ReplicaSets {
         let (api, mut attempt) = (self.pods(set), Attempt::default());
         let uids = || pods.iter().filter_map(|pod| pod.metadata.uid.clone());
         self.remembered(set, |memory| memory.tried = uids().collect());
-        let deletions: Vec<_> = pods.iter().map(|pod| delete(&api, pod)).collect();
-        let deleted: Vec<Deleted> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        let deletions: Vec<_> = pods.iter().map(|pod| ownership::delete(&api, *pod, DeleteParams::default())).collect();
+        let deleted: Vec<kube::Result<Deleted<Pod>>> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
         for (pod, deleted) in pods.iter().zip(deleted) {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
             match deleted {
-                Deleted::Failed(error) => {
+                Err(error) => {
                     let said = what_was_said(&error);
                     self.recorder.say(set, NoticeKind::Warning, "FailedDelete", &format!("Error deleting: {said}"));
                     attempt.fail(error, said);
                     continue;
                 }
-                Deleted::Marked(marked) => round.wrote(&self.caches.pods, &*marked),
-                Deleted::Removed | Deleted::Moved => round.removed(&self.caches.pods, *pod),
+                Ok(Deleted::Moved) => continue,
+                Ok(deleted) => deleted.note(pod, &self.caches.pods, round),
             }
             self.recorder.say(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
             attempt.unseen.deleted.extend(pod.metadata.uid.clone());
@@ -166,22 +157,6 @@ async fn create(api: &Api<Pod>, set: &ReplicaSet, chosen: &Chosen) -> Created {
         Ok(_) => Created::NameTaken,
         Err(error) => Created::Failed(error),
     }
-}
-
-async fn delete(api: &Api<Pod>, pod: &Pod) -> Deleted {
-    let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-    let parameters = DeleteParams::default().preconditions(preconditions);
-    match api.delete(pod.metadata.name.as_deref().unwrap_or_default(), &parameters).await {
-        Ok(answer) => answer.left().filter(stays).map_or(Deleted::Removed, |pod| Deleted::Marked(Box::new(pod))),
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Deleted::Moved,
-        Err(error) => Deleted::Failed(error),
-    }
-}
-
-/// Whether a Pod that was deleted is still there: it ends in its own time, or something holds it.
-fn stays(pod: &Pod) -> bool {
-    let ends_later = pod.metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-    ends_later || pod.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 fn is_of(pod: &Pod, set: &ReplicaSet) -> bool {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -101,10 +102,23 @@ pub trait Follows: Send + Sync {
     /// Returns once it has been seen.
     fn seen<'a>(&'a self, expected: &'a Expected) -> BoxFuture<'a, ()>;
 
-    fn is_complete(&self) -> bool;
+    /// How many lists were begun.
+    fn lists(&self) -> u64;
 
-    /// Returns once everything there is has been listed.
-    fn completed(&self) -> BoxFuture<'_, ()>;
+    /// Whether everything there is has been listed, by a list that was begun after so many others.
+    fn is_complete_since(&self, lists: u64) -> bool;
+
+    /// Returns once that is so.
+    fn completed_since(&self, lists: u64) -> BoxFuture<'_, ()>;
+
+    /// Whether everything there is has been listed.
+    fn is_complete(&self) -> bool {
+        self.is_complete_since(0)
+    }
+
+    fn completed(&self) -> BoxFuture<'_, ()> {
+        self.completed_since(0)
+    }
 }
 
 impl<K: 'static> fmt::Debug for Cache<K> {
@@ -160,10 +174,18 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
         self.found(index, value, BTreeMap::len)
     }
 
+    /// The values under which an index finds anything.
+    pub fn values(&self, index: &Index<K>) -> Vec<String> {
+        self.contents.read().found[self.position(index)].keys().cloned().collect()
+    }
+
     fn found<T: Default>(&self, index: &Index<K>, value: &str, read: impl FnOnce(&BTreeMap<Name, Arc<K>>) -> T) -> T {
+        self.contents.read().found[self.position(index)].get(value).map(read).unwrap_or_default()
+    }
+
+    fn position(&self, index: &Index<K>) -> usize {
         let position = self.indexes.iter().position(|own| own.name == index.name);
-        let position = position.unwrap_or_else(|| panic!("{} are indexed by {}", self.kind, index.name));
-        self.contents.read().found[position].get(value).map(read).unwrap_or_default()
+        position.unwrap_or_else(|| panic!("{} are indexed by {}", self.kind, index.name))
     }
 
     /// To wait for a write that made this version of an object.
@@ -190,6 +212,10 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
             };
             (contents.apply(self.indexes, event), newest)
         };
+        for change in &changes {
+            self.listeners.read().iter().for_each(|listener| self.tell(listener, change));
+        }
+        // Only now: whoever waits for the cache also counts on what those have taken down who listen.
         self.progress.send_modify(|progress| {
             progress.version = progress.version.max(newest);
             progress.begun += u64::from(is_begun);
@@ -197,9 +223,13 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
                 progress.complete = progress.begun;
             }
         });
-        let listeners = self.listeners.read();
-        for change in &changes {
-            listeners.iter().for_each(|listener| listener(change));
+    }
+
+    /// One who panics is a fault of ours, and keeps the news from nobody else.
+    fn tell(&self, listener: &Listener<K>, change: &Change<K>) {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| listener(change))).is_err() {
+            let object = Name::of(&**change.latest());
+            tracing::error!(kind = self.kind, %object, "one who was told of this object panicked");
         }
     }
 
@@ -238,13 +268,17 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Follows for Cache<K>
         })
     }
 
-    fn is_complete(&self) -> bool {
-        self.progress.borrow().complete > 0
+    fn lists(&self) -> u64 {
+        self.progress.borrow().begun
     }
 
-    fn completed(&self) -> BoxFuture<'_, ()> {
+    fn is_complete_since(&self, lists: u64) -> bool {
+        self.progress.borrow().complete > lists
+    }
+
+    fn completed_since(&self, lists: u64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let _ = self.progress.subscribe().wait_for(|progress| progress.complete > 0).await;
+            let _ = self.progress.subscribe().wait_for(|progress| progress.complete > lists).await;
         })
     }
 }
@@ -372,6 +406,18 @@ mod tests {
     }
 
     #[test]
+    fn who_listens_has_heard_of_all_before_the_cache_calls_itself_complete() {
+        let cache = cache();
+        let was_complete = Arc::new(Mutex::new(Vec::new()));
+        cache.listen(|_: &Change<Pod>| panic!("a fault in one"));
+        let (progress, told) = (cache.progress.subscribe(), was_complete.clone());
+        cache.listen(move |_: &Change<Pod>| told.lock().push(progress.borrow().complete > 0));
+        list(&cache, &[pod("a", "a1", 1, "n"), pod("b", "b1", 2, "n")]);
+        assert_eq!(*was_complete.lock(), [false, false], "and one who panics keeps it from nobody");
+        assert!(cache.is_complete());
+    }
+
+    #[test]
     fn an_index_follows_its_objects() {
         let cache = cache();
         list(&cache, &[pod("b", "b1", 1, "east"), pod("a", "a1", 2, "east")]);
@@ -380,6 +426,7 @@ mod tests {
         assert_eq!((on(&cache, "east"), on(&cache, "west")), (vec!["b".to_owned()], vec!["a".to_owned()]));
         cache.apply(Event::Delete(pod("a", "a1", 4, "west")));
         assert_eq!((cache.count_by(&BY_NODE, "east"), cache.count_by(&BY_NODE, "west")), (1, 0));
+        assert_eq!(cache.values(&BY_NODE), ["east"]);
         list(&cache, &[]);
         assert!(on(&cache, "east").is_empty());
     }

@@ -100,6 +100,16 @@ pub struct Caches {
     pub plans: Arc<Cache<Outline>>,
 }
 
+/// A moment in the life of the caches: how many lists of each kind were begun.
+#[derive(Debug, Clone, Default)]
+pub struct Moment(Vec<u64>);
+
+impl Moment {
+    fn of<'c>(&self, caches: &'c Caches) -> impl Iterator<Item = (&'c dyn Follows, u64)> {
+        caches.all().into_iter().zip(self.0.iter().copied().chain(std::iter::repeat(0)))
+    }
+}
+
 impl Default for Caches {
     fn default() -> Caches {
         Caches {
@@ -166,11 +176,20 @@ impl Caches {
         ]
     }
 
-    /// Returns once everything there is has been listed. Before that nobody may act: what is not there yet would be made
-    /// again.
-    pub async fn completed(&self) {
-        for cache in self.all() {
-            cache.completed().await;
+    /// What is listed by now; nothing at the start, which is the default.
+    pub fn moment(&self) -> Moment {
+        Moment(self.all().map(Follows::lists).into())
+    }
+
+    /// Whether everything there is has been listed since then.
+    pub fn are_complete_since(&self, moment: &Moment) -> bool {
+        moment.of(self).all(|(cache, lists)| cache.is_complete_since(lists))
+    }
+
+    /// Returns once that is so. Before that nobody may act: what is not there yet would be made again.
+    pub async fn completed_since(&self, moment: &Moment) {
+        for (cache, lists) in moment.of(self) {
+            cache.completed_since(lists).await;
         }
     }
 }

@@ -12,6 +12,7 @@ use super::caches::Caches;
 use super::configuration::Configuration;
 use super::round::Round;
 use crate::queue::{Key, Queue};
+use crate::refusal::words;
 
 /// What acts on the objects of a kind, one at a time.
 ///
@@ -57,7 +58,7 @@ pub enum Next {
 /// Why a round did not get to its end.
 #[derive(Debug, Error)]
 pub enum Error {
-    #[error(transparent)]
+    #[error("{}", words(.0))]
     Api(#[from] kube::Error),
     #[error(transparent)]
     Provider(#[from] setpoint_deployer::Error),

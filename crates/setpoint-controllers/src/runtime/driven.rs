@@ -13,8 +13,8 @@ use super::runner::Runner;
 pub trait Driven: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Has everything looked at.
-    fn wake_all(&self);
+    /// Begins anew, with everything there is, after it was made or closed.
+    fn begin(&self);
 
     /// Those that can be worked on now, in order: they are due, and the caches show what their last round wrote.
     fn ready(&self) -> Vec<String>;
@@ -37,8 +37,8 @@ impl<C: Controller> Driven for Runner<C> {
         C::NAME
     }
 
-    fn wake_all(&self) {
-        Runner::wake_all(self);
+    fn begin(&self) {
+        Runner::begin(self);
     }
 
     fn ready(&self) -> Vec<String> {

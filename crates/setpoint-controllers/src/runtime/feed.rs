@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::cache::{Cache, Follows};
 use super::caches::Caches;
 use crate::metrics::Metrics;
+use crate::refusal::words_of_watch;
 
 /// How many objects are read at once at the start: they are in memory together for a moment.
 const PAGE: u32 = 50;
@@ -108,7 +109,8 @@ pub(super) async fn follow<K>(
             Ok(event) => cache.apply(event),
             Err(error) => {
                 gaps.inc();
-                tracing::warn!(kind = cache.kind(), %error, "a watch was interrupted and is taken up again");
+                let error = words_of_watch(&error);
+                tracing::warn!(kind = cache.kind(), error, "a watch was interrupted and is taken up again");
             }
         }
     }

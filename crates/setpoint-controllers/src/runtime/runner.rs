@@ -104,14 +104,20 @@ impl<C: Controller> Runner<C> {
 
     /// Works until its queue is closed. It begins anew, with everything there is.
     pub async fn run(self: Arc<Self>) {
-        self.queue.open();
-        self.wake_all();
+        self.begin();
         let work = self.queue.clone().run(self.configuration.at_once, self.clone());
         tokio::select! {
             biased;
             () = work => {}
             () = self.sweep() => {}
         }
+    }
+
+    /// Begins anew, with everything there is. What was written before may never show: another may have led since.
+    pub fn begin(&self) {
+        self.unseen.lock().clear();
+        self.queue.open();
+        self.wake_all();
     }
 
     /// One round on a key, whether or not anything changed, without waiting for anything but its own requests.
@@ -146,6 +152,7 @@ impl<C: Controller> Runner<C> {
         sweeps.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             sweeps.tick().await;
+            self.unseen.lock().retain(|_, writes| !writes.iter().all(Unseen::is_seen));
             let keys = self.controller.keys();
             let portions = u32::try_from(keys.len().div_ceil(SWEPT_AT_ONCE)).unwrap_or(u32::MAX).max(1);
             for portion in keys.chunks(SWEPT_AT_ONCE) {

@@ -5,24 +5,29 @@
 //! decides.
 
 mod pending;
+#[cfg(test)]
+mod tests;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::scheduling::{self, Board, NodeState, Refusal};
 
 use self::pending::{Pending, Turn, has_ended, is_to_be_placed};
 use crate::events::{Recorder, is_code, title};
-use crate::queue::Queue;
+use crate::queue::{Queue, words_of_panic};
+use crate::refusal::words;
 use crate::runtime::{Caches, Change, Configuration, Context, Controller, Error, Next, Round};
 
 /// How many decisions the server is told of at the same time.
@@ -32,8 +37,13 @@ pub struct Scheduler {
     client: Client,
     caches: Caches,
     recorder: Recorder,
+    panics: Counter,
+    place: Place,
     state: Arc<Mutex<State>>,
 }
+
+/// Finds the node for a Pod, as [`scheduling::place`] does.
+type Place = fn(&Pod, &mut Board) -> Result<Arc<str>, Refusal>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -45,6 +55,8 @@ struct State {
 enum Decision {
     Bind(Arc<Pod>, Turn, Arc<str>),
     Refuse(Arc<Pod>, Turn, Refusal),
+    /// None: there is a fault of ours, in these words.
+    Fail(Arc<Pod>, Turn, String),
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -56,7 +68,9 @@ impl std::fmt::Debug for Scheduler {
 impl Scheduler {
     pub fn new(context: &Context, caches: &Caches) -> Scheduler {
         let (client, recorder) = (context.client.clone(), context.recorder("default-scheduler"));
-        Scheduler { client, caches: caches.clone(), recorder, state: Arc::default() }
+        let panics = context.metrics.of(Scheduler::NAME).panics;
+        let (caches, place) = (caches.clone(), scheduling::place);
+        Scheduler { client, caches, recorder, panics, place, state: Arc::default() }
     }
 
     /// Decides for the next Pod whose turn it is.
@@ -65,22 +79,27 @@ impl Scheduler {
         loop {
             let turn = pending.take(now)?;
             let is_it = |pod: &Arc<Pod>| pod.metadata.uid.as_deref() == Some(&*turn.uid) && is_to_be_placed(pod);
-            let Some(pod) = self.caches.pods.get(&turn.name).filter(is_it) else { continue };
+            let Some(pod) = self.caches.pods.get(&turn.name).filter(is_it) else {
+                pending.forget(&turn);
+                continue;
+            };
             // What the server may have been told already is not decided otherwise.
             if let Some(node) = board.node_of(&turn.uid) {
                 return Some(Decision::Bind(pod, turn, node.clone()));
             }
-            match scheduling::place(&pod, board) {
-                Ok(node) => {
+            // What goes wrong with one Pod must not keep others from their nodes.
+            match catch_unwind(AssertUnwindSafe(|| (self.place)(&pod, board))) {
+                Err(panic) => return Some(Decision::Fail(pod, turn, words_of_panic(&*panic))),
+                Ok(Ok(node)) => {
                     board.place(&pod, &node);
                     return Some(Decision::Bind(pod, turn, node));
                 }
-                Err(refusal) => {
-                    let is_told = tells(&pod, &refusal.to_string());
+                Ok(Err(refusal)) => {
                     pending.wait(turn.clone());
-                    if !is_told {
+                    if !tells(&pod, &refusal.to_string()) {
                         return Some(Decision::Refuse(pod, turn, refusal));
                     }
+                    pending.done(&turn);
                 }
             }
         }
@@ -90,11 +109,13 @@ impl Scheduler {
         let (pod, turn, result) = match decision {
             Decision::Bind(pod, turn, node) => {
                 let result = self.bind(&pod, &node).await;
-                if result.is_ok() {
-                    let message = format!("Successfully assigned {} to {node}", title(&pod));
-                    self.recorder.say(&*pod, NoticeKind::Normal, "Scheduled", &message);
-                } else if matches!(&result, Err(error) if is_settled(error)) {
-                    self.withdraw(&turn);
+                match &result {
+                    Ok(()) => {
+                        let message = format!("Successfully assigned {} to {node}", title(&pod));
+                        self.recorder.say(&*pod, NoticeKind::Normal, "Scheduled", &message);
+                    }
+                    Err(error) if is_about_the_pod(error) => self.withdraw(&turn),
+                    Err(_) => {}
                 }
                 (pod, turn, result)
             }
@@ -104,16 +125,29 @@ impl Scheduler {
                 let result = self.write_refusal(&pod, &message, now).await;
                 (pod, turn, result)
             }
+            Decision::Fail(pod, turn, message) => return self.tell_of_fault(&pod, turn, &message, now),
         };
-        match result {
-            Ok(()) => {}
-            // It was bound or deleted meanwhile, of which the cache will tell.
-            Err(error) if is_settled(&error) => {}
-            Err(error) => {
-                tracing::warn!(pod = title(&pod), %error, "a Pod could not be put on a node");
-                self.state.lock().pending.retry(turn, now);
-            }
+        if let Err(error) = &result
+            && !is_about_the_pod(error)
+        {
+            tracing::warn!(pod = title(&pod), error = words(error), "a Pod could not be put on a node");
         }
+        let pending = &mut self.state.lock().pending;
+        pending.done(&turn);
+        if result.is_err() {
+            // If it was bound or deleted meanwhile the cache will have told by then. No refusal proves that it was.
+            pending.retry(turn, now);
+        }
+    }
+
+    fn tell_of_fault(&self, pod: &Pod, turn: Turn, message: &str, now: Timestamp) {
+        self.panics.inc();
+        tracing::error!(pod = title(pod), message, "to find a node for this panicked");
+        let message = format!("a fault in setpoint keeps it from working on this: {message}");
+        self.recorder.say(pod, NoticeKind::Warning, "InternalError", &message);
+        let pending = &mut self.state.lock().pending;
+        pending.done(&turn);
+        pending.retry(turn, now);
     }
 
     async fn bind(&self, pod: &Pod, node: &str) -> kube::Result<()> {
@@ -140,10 +174,7 @@ impl Scheduler {
     }
 
     async fn write_refusal(&self, pod: &Pod, message: &str, now: Timestamp) -> kube::Result<()> {
-        let condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-            "lastTransitionTime": Time(now), "observedGeneration": pod.metadata.generation,
-        });
+        let condition = unschedulable(pod, message, now);
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.api(pod).patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(drop)
@@ -175,6 +206,8 @@ impl Controller for Scheduler {
 
     async fn reconcile(&self, (): &(), round: &mut Round) -> Result<Next, Error> {
         let now = round.now;
+        // There is one round at a time; the last one may have been cut off, as when leadership was lost.
+        self.state.lock().pending.take_back();
         let decisions = std::iter::from_fn(|| self.decide(now));
         let acts = futures::stream::iter(decisions).map(|decision| self.carry_out(decision, now));
         acts.buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -253,14 +286,28 @@ fn is_another(change: &Change<Pod>) -> bool {
     change.before.as_ref().map(what_counts) != change.after.as_ref().map(what_counts)
 }
 
-/// Whether a Pod says already why it is on no node.
-fn tells(pod: &Pod, message: &str) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut scheduled = conditions.filter(|condition| condition.type_ == "PodScheduled");
-    scheduled.any(|condition| condition.message.as_deref() == Some(message))
+/// What a Pod says of whether it has a node.
+fn scheduled(pod: &Pod) -> Option<&PodCondition> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "PodScheduled")
 }
 
-/// Whether the server has said all there is to say: the Pod is gone, or on a node.
-fn is_settled(error: &kube::Error) -> bool {
+/// Whether a Pod says already why it is on no node.
+fn tells(pod: &Pod, message: &str) -> bool {
+    scheduled(pod).is_some_and(|condition| condition.message.as_deref() == Some(message))
+}
+
+/// What a Pod that fits nowhere should say: since when that is stays, whatever else keeps it from a node now.
+fn unschedulable(pod: &Pod, message: &str, now: Timestamp) -> Value {
+    let before = scheduled(pod).filter(|condition| condition.status == "False");
+    let since = before.and_then(|condition| condition.last_transition_time.clone()).unwrap_or(Time(now));
+    json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        "lastTransitionTime": since, "observedGeneration": pod.metadata.generation,
+    })
+}
+
+/// Whether a refusal is about the Pod, as when it is gone or on a node, and not about whoever asks.
+fn is_about_the_pod(error: &kube::Error) -> bool {
     is_code(error, 404) || is_code(error, 409)
 }

@@ -23,9 +23,12 @@ pub(super) struct Turn {
     pub(super) uid: Arc<str>,
 }
 
+/// A Pod is in none of these only once it is settled: whoever takes it may be cut off before that.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     ready: BTreeSet<Turn>,
+    /// Those whose turn it was, until what was decided has been carried out.
+    taken: BTreeSet<Turn>,
     /// Those that fit nowhere, until something changes.
     waiting: BTreeMap<Arc<str>, Turn>,
     /// Those whose binding failed, until a time; and how often it did.
@@ -52,19 +55,34 @@ impl Pending {
 
     pub(super) fn forget(&mut self, turn: &Turn) {
         self.ready.remove(turn);
+        self.taken.remove(turn);
         self.waiting.remove(&turn.uid);
         self.failures.remove(&turn.uid);
         self.retries.retain(|(_, retried)| retried.uid != turn.uid);
     }
 
-    /// The next one whose turn it is.
+    /// The next one whose turn it is. Whoever takes it says when it is done with.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Turn> {
         while self.retries.first().is_some_and(|(due, _)| *due <= now) {
             self.ready.extend(self.retries.pop_first().map(|(_, turn)| turn));
         }
-        self.ready.pop_first()
+        let turn = self.ready.pop_first()?;
+        self.taken.insert(turn.clone());
+        Some(turn)
     }
 
+    /// What was decided for it has been carried out.
+    pub(super) fn done(&mut self, turn: &Turn) {
+        self.taken.remove(turn);
+    }
+
+    /// Whoever took turns was cut off: it is theirs again. Nobody may hold one.
+    pub(super) fn take_back(&mut self) {
+        let mut taken = std::mem::take(&mut self.taken);
+        self.ready.append(&mut taken);
+    }
+
+    /// It fits nowhere. What changes from now on may let it, also while that is still being told.
     pub(super) fn wait(&mut self, turn: Turn) {
         self.failures.remove(&turn.uid);
         self.waiting.insert(turn.uid.clone(), turn);
@@ -158,5 +176,34 @@ mod tests {
         assert!(pending.take(now + SignedDuration::from_secs(1)).is_some_and(|turn| &*turn.uid == "failed"));
         assert!(pending.wake() && !pending.wake());
         assert!(pending.take(now).is_some_and(|turn| &*turn.uid == "important"));
+    }
+
+    #[test]
+    fn a_turn_that_was_taken_is_lost_only_once_it_is_done_with() {
+        let turn = |name: &str| Turn::of(&pod(json!({"metadata": {"name": name, "uid": name}}))).unwrap();
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let rows: [(&str, fn(&mut Pending, Turn), &[&str]); 5] = [
+            ("cut off", |_, _| {}, &["a", "b"]),
+            ("carried out", |pending, turn| pending.done(&turn), &["b"]),
+            ("bound or gone, as the cache says", |pending, turn| pending.forget(&turn), &["b"]),
+            ("cut off while it was told that it waits", |pending, turn| pending.wait(turn), &["a", "b"]),
+            (
+                "waiting, and that is told",
+                |pending, turn| {
+                    pending.wait(turn.clone());
+                    pending.done(&turn);
+                },
+                &["b"],
+            ),
+        ];
+        for (name, then, expected) in rows {
+            let mut pending = Pending::default();
+            ["a", "b"].into_iter().for_each(|name| pending.add(turn(name)));
+            let taken = pending.take(now).unwrap();
+            then(&mut pending, taken);
+            pending.take_back();
+            let order: Vec<_> = std::iter::from_fn(|| pending.take(now)).map(|turn| turn.uid.to_string()).collect();
+            assert_eq!(order, expected, "{name}");
+        }
     }
 }

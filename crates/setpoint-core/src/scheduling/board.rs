@@ -3,7 +3,7 @@
 //! A Pod is placed when it is decided where it goes, before the server has been told; when the server tells of it, nothing
 //! changes. So decisions can be made one after the other while what they led to is still under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint};
@@ -159,9 +159,9 @@ impl Board {
         owner.and_then(|owner| owner.get(node)).copied().unwrap_or_default()
     }
 
-    /// Has a term be tallied from now on, if it is not.
-    pub(super) fn tally(&mut self, term: &Term) {
-        self.tallies.begin(term, self.placed.values());
+    /// Has the terms be tallied that a Pod asks for.
+    pub(super) fn tally(&mut self, asked: &BTreeSet<&Term>) {
+        self.tallies.begin(asked, self.placed.values());
     }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use super::board::{Board, HostPort, NodeState, Usage, host_ports};
 use super::refusal::Refusal;
 use super::resources::{self, Amounts, CPU, PODS};
-use super::spread::Spread;
+use super::spread::{self, Spread};
 use super::terms::{self, Term, Wishes};
 use super::{node_affinity, tolerations};
 
@@ -66,8 +66,9 @@ struct Question<'p> {
 impl<'p> Question<'p> {
     fn of(pod: &'p Pod, spec: &'p PodSpec, board: &mut Board) -> Question<'p> {
         let wishes = Wishes::of(pod);
-        wishes.terms().for_each(|term| board.tally(term));
-        let spreads = Spread::all(pod, spec, board);
+        let constraints = spread::constraints(pod, spec);
+        board.tally(&wishes.terms().chain(constraints.iter().map(|(term, _)| term)).collect());
+        let spreads = constraints.iter().map(|constraint| Spread::of(pod, spec, constraint, board)).collect();
         let repelling = board.tallies.repelling(pod).into_iter();
         let repelled = repelling.map(|(key, nodes)| (key.to_owned(), nodes.into_iter().cloned().collect())).collect();
         let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);

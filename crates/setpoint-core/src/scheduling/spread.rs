@@ -23,18 +23,25 @@ pub(super) struct Spread {
     own: i64,
 }
 
-impl Spread {
-    pub(super) fn all(pod: &Pod, spec: &PodSpec, board: &mut Board) -> Vec<Spread> {
-        let constraints = spec.topology_spread_constraints.iter().flatten();
-        constraints.map(|constraint| Spread::of(pod, spec, constraint, board)).collect()
-    }
-
-    fn of(pod: &Pod, spec: &PodSpec, constraint: &TopologySpreadConstraint, board: &mut Board) -> Spread {
+/// The constraints of a Pod, each with the Pods that it is about.
+pub(super) fn constraints<'p>(pod: &Pod, spec: &'p PodSpec) -> Vec<(Term, &'p TopologySpreadConstraint)> {
+    let about = |constraint: &TopologySpreadConstraint| {
         let mut selector = constraint.label_selector.clone().unwrap_or_default();
         terms::narrow(&mut selector, pod, constraint.match_label_keys.as_deref().unwrap_or_default());
-        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-        let term = Term::new(Some(vec![namespace]), &selector);
-        board.tally(&term);
+        Term::new(Some(vec![pod.metadata.namespace.clone().unwrap_or_default()]), &selector)
+    };
+    let constraints = spec.topology_spread_constraints.iter().flatten();
+    constraints.map(|constraint| (about(constraint), constraint)).collect()
+}
+
+impl Spread {
+    /// What a constraint comes to now. The board has its term tallied.
+    pub(super) fn of(
+        pod: &Pod,
+        spec: &PodSpec,
+        (term, constraint): &(Term, &TopologySpreadConstraint),
+        board: &Board,
+    ) -> Spread {
         let key = constraint.topology_key.clone();
         let ignores = |policy: &Option<String>| policy.as_deref() == Some("Ignore");
         let honours_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
@@ -45,7 +52,7 @@ impl Spread {
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for node in board.nodes().filter(counts_here) {
             if let Some(value) = node.labels.get(&key) {
-                let there = i64::try_from(board.tallies.on(&term, &node.name)).unwrap_or(i64::MAX);
+                let there = i64::try_from(board.tallies.on(term, &node.name)).unwrap_or(i64::MAX);
                 *counts.entry(value.clone()).or_default() += there;
             }
         }

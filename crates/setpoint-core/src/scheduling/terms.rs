@@ -2,7 +2,7 @@
 //!
 //! A `namespaceSelector` that is not empty chooses no namespaces: labels of namespaces are not known here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm, WeightedPodAffinityTerm};
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::board::{NodeState, Placed, decrease};
 use crate::workload::selection;
 
-/// How many terms are tallied at most; those that are asked for again are tallied again.
+/// How many terms are tallied at most, beyond those that one Pod asks for; those that are asked for again are tallied again.
 const KEPT: usize = 512;
 
 /// Pods in some namespaces that a selector chooses.
@@ -132,19 +132,34 @@ impl Wishes {
 }
 
 impl Tallies {
-    /// Tallies a term from now on.
-    pub(super) fn begin<'p>(&mut self, term: &Term, placed: impl Iterator<Item = &'p Placed>) {
-        if self.terms.contains_key(term) {
+    /// Tallies all that one Pod asks for from now on.
+    pub(super) fn begin<'p>(&mut self, asked: &BTreeSet<&Term>, placed: impl Iterator<Item = &'p Placed> + Clone) {
+        let missing: Vec<&Term> = asked.iter().copied().filter(|term| !self.terms.contains_key(term)).collect();
+        self.make_room(missing.len(), asked);
+        for term in missing {
+            let mut tally = Tally { selector: term.parsed(), counts: BTreeMap::new() };
+            for placed in placed.clone() {
+                if term.chooses(&tally.selector, &placed.pod) {
+                    tally.change(&placed.node, true);
+                }
+            }
+            self.terms.insert(term.clone(), tally);
+        }
+    }
+
+    /// Forgets what is not asked for now, first what no Pod is of: a term that is not tallied would be taken for one that
+    /// no Pod is of.
+    fn make_room(&mut self, needed: usize, asked: &BTreeSet<&Term>) {
+        let surplus = (self.terms.len() + needed).saturating_sub(KEPT);
+        if surplus == 0 {
             return;
         }
-        if self.terms.len() >= KEPT {
-            self.terms.pop_first();
+        let idle = self.terms.iter().filter(|(term, _)| !asked.contains(term));
+        let mut idle: Vec<(bool, Term)> = idle.map(|(term, tally)| (!tally.counts.is_empty(), term.clone())).collect();
+        idle.sort();
+        for (_, term) in idle.into_iter().take(surplus) {
+            self.terms.remove(&term);
         }
-        let mut tally = Tally { selector: term.parsed(), counts: BTreeMap::new() };
-        for placed in placed.filter(|placed| term.chooses(&tally.selector, &placed.pod)).collect::<Vec<_>>() {
-            tally.change(&placed.node, true);
-        }
-        self.terms.insert(term.clone(), tally);
     }
 
     /// Takes in that a Pod came to a node, or went.

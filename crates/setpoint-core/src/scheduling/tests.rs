@@ -251,6 +251,38 @@ fn pods_keep_to_one_another_or_away() {
 }
 
 #[test]
+fn what_a_pod_asks_for_is_counted_however_much_was_asked_for_before() {
+    let chosen = |app: &str| json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "zone"});
+    let away = |apps: &[&str]| {
+        let terms: Vec<Value> = apps.iter().map(|app| chosen(app)).collect();
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+    };
+    let of = |app: &str| {
+        let mut pod = (*pod(app, json!({}))).clone();
+        pod.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+        Arc::new(pod)
+    };
+    let mut board = board(zones());
+    board.place(&of("aa"), "a1");
+    board.place(&of("ab"), "b1");
+    let spread = json!([{
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "ab"}},
+    }]);
+    for asked in 0..600 {
+        answer(&pod("before", away(&[&format!("b{asked:03}")])), &mut board);
+    }
+    let refused = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.";
+    assert_eq!(answer(&pod("p", away(&["aa", "ab"])), &mut board), refused, "two terms that come before the others");
+    for asked in 0..600 {
+        answer(&pod("before", away(&[&format!("c{asked:03}")])), &mut board);
+    }
+    let mut both = away(&["aa"]);
+    both["topologySpreadConstraints"] = spread;
+    assert_eq!(answer(&pod("p", both), &mut board), "b1", "a term and a constraint");
+}
+
+#[test]
 fn pods_are_divided_as_they_ask() {
     let spread = |when: &str, key: &str| {
         json!({"topologySpreadConstraints": [{

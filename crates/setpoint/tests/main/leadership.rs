@@ -136,9 +136,9 @@ async fn one_that_slept_while_another_took_over_writes_nothing() -> Result<()> {
 
     // Were its clock to stand still with it, the server would tell it.
     for (name, stated, expected) in [
-        ("an earlier leadership", "kube-system/setpoint-controllers/0/first", 409),
-        ("the right epoch of somebody else", "kube-system/setpoint-controllers/1/first", 409),
-        ("a Lease that is not there", "kube-system/other/1/second", 409),
+        ("an earlier leadership", "kube-system/setpoint-controllers/0/first", 412),
+        ("the right epoch of somebody else", "kube-system/setpoint-controllers/1/first", 412),
+        ("a Lease that is not there", "kube-system/other/1/second", 412),
         ("nonsense", "second", 400),
         ("the present one", "kube-system/setpoint-controllers/1/second", 201),
     ] {

@@ -10,6 +10,7 @@ use setpoint_apiserver::Identity;
 use setpoint_controllers::environment::{self, Host};
 use setpoint_controllers::manager;
 use setpoint_controllers::node::{Dispatch, Providers};
+use setpoint_controllers::runtime::caches::Moment;
 use setpoint_controllers::runtime::{Caches, Context, Driven};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -24,8 +25,10 @@ pub(super) struct Crew {
     pub(super) feeds: Vec<Box<dyn Feed>>,
     pub(super) gate: Gate,
     controllers: Vec<Arc<dyn Driven>>,
-    /// Which the controllers have been told to begin with everything there is.
+    /// Whether it leads: the controllers were told to begin with everything there is.
     is_awake: bool,
+    /// Since when it lists everything before it leads.
+    begun: Moment,
     /// What is being worked on.
     working: JoinSet<String>,
     /// The agents of the Environments' nodes. They run by themselves; what they send waits at the gate like all else.
@@ -54,21 +57,36 @@ impl Crew {
             host: hosted(&agents),
         };
         let controllers = manager::controllers(&context, &scheduling, &caches, environments);
+        controllers.iter().for_each(|controller| controller.close());
         let feeds = feed::all(world, &caches);
-        Crew { name, caches, feeds, gate, controllers, is_awake: false, working: JoinSet::new(), agents }
-    }
-
-    /// Whether it has seen everything once, and may work.
-    fn is_complete(&self) -> bool {
-        self.caches.all().iter().all(|cache| cache.is_complete())
+        Crew {
+            name,
+            caches,
+            feeds,
+            gate,
+            controllers,
+            is_awake: false,
+            begun: Moment::default(),
+            working: JoinSet::new(),
+            agents,
+        }
     }
 
     /// Begins to work, once it has seen everything.
     pub(super) fn wake(&mut self) {
-        if !self.is_awake && self.is_complete() {
+        if !self.is_awake && self.caches.are_complete_since(&self.begun) {
             self.is_awake = true;
-            self.controllers.iter().for_each(|controller| controller.wake_all());
+            self.controllers.iter().for_each(|controller| controller.begin());
         }
+    }
+
+    /// Leads no longer: what it was doing ends where it stands. Once it has listed everything anew it may lead again.
+    pub(super) fn resign(&mut self) {
+        self.is_awake = false;
+        self.begun = self.caches.moment();
+        self.feeds.iter_mut().for_each(|feed| feed.cut(true));
+        self.working.abort_all();
+        self.controllers.iter().for_each(|controller| controller.close());
     }
 
     /// What is ready, by controller and place in its queue.

@@ -42,6 +42,7 @@ enum Move {
     Wait,
     Cut,
     Crash,
+    Resign,
     Rival,
     Compact,
 }
@@ -152,6 +153,7 @@ impl Driver {
         for _ in 0..MOST_TURNS {
             let mut is_idle = true;
             for at in 0..self.crews.len() {
+                self.crews[at].wake();
                 for feed in 0..self.crews[at].feeds.len() {
                     if self.crews[at].feeds[feed].is_behind() {
                         is_idle = false;
@@ -191,6 +193,7 @@ impl Driver {
             (4, Move::Wait),
             (1, Move::Cut),
             (1, Move::Crash),
+            (1, Move::Resign),
             (weight(1, self.crews.len() < 2), Move::Rival),
             (1, Move::Compact),
         ];
@@ -225,6 +228,12 @@ impl Driver {
             }
             Move::Cut => self.cut(),
             Move::Crash => self.crash().await,
+            Move::Resign => {
+                let crew = self.dice.below(self.crews.len());
+                self.crews[crew].resign();
+                let name = self.crews[crew].name.clone();
+                self.say(&name, "leads no longer");
+            }
             Move::Rival => {
                 self.world.ledger.rules(|rules, _| rules.had_rivals = true);
                 self.start_crew();
