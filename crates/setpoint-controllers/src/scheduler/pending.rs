@@ -182,7 +182,8 @@ mod tests {
     fn a_turn_that_was_taken_is_lost_only_once_it_is_done_with() {
         let turn = |name: &str| Turn::of(&pod(json!({"metadata": {"name": name, "uid": name}}))).unwrap();
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        let rows: [(&str, fn(&mut Pending, Turn), &[&str]); 5] = [
+        type Then = fn(&mut Pending, Turn);
+        let rows: [(&str, Then, &[&str]); 5] = [
             ("cut off", |_, _| {}, &["a", "b"]),
             ("carried out", |pending, turn| pending.done(&turn), &["b"]),
             ("bound or gone, as the cache says", |pending, turn| pending.forget(&turn), &["b"]),
