@@ -59,7 +59,11 @@ pub(crate) enum Part {
     /// The dependents of a deleted owner.
     Gc,
     Get,
+    /// Goals, and the Plans that serve them.
+    Goals,
     List,
+    /// Machines in a simulated Environment.
+    Machines,
     Memory,
     /// Planning for an environment, without a server.
     Plan,

@@ -11,13 +11,16 @@ mod arguments;
 mod definitions;
 mod etcd;
 mod garbage;
+mod goals;
 mod latency;
 mod load;
+mod machines;
 mod object;
 mod parts;
 mod planning;
 mod process;
 mod processes;
+mod reconciles;
 mod report;
 mod subject;
 mod watch;
@@ -79,6 +82,12 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Processes) {
         processes::measure(&subject, &mut report).await?;
+    }
+    if arguments.wants(Part::Machines) {
+        machines::measure(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Goals) {
+        goals::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Workloads) {
         workloads::measure(&subject, arguments, &mut report).await?;

@@ -5,7 +5,6 @@
 //! scheduler and node agent, in one process and on the machine that the benchmark itself runs on.
 
 mod leader;
-mod reconciles;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -19,9 +18,9 @@ use setpoint_testkit::{Client, Server};
 use crate::arguments::Arguments;
 use crate::latency::Latencies;
 use crate::process;
+use crate::reconciles::Reconciles;
 use crate::report::{Peer, Report, Row, Target};
 use crate::subject::Subject;
-use reconciles::Reconciles;
 
 /// The sizes of one Deployment, to see how the cost of a Pod grows.
 const SIZES: [usize; 3] = [1_000, 3_000, 10_000];

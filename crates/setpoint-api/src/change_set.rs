@@ -11,7 +11,7 @@ use crate::condition::Condition;
 use crate::field::{Errors, Path};
 use crate::price::Price;
 use crate::rules;
-use crate::step::{Counts, Refusal, Step, Waiting};
+use crate::step::{Counts, Refusal, Step, Target, Waiting};
 
 /// How many objects a change set may be asked about.
 pub const MAX_OBJECTS: usize = 1_000;
@@ -54,6 +54,11 @@ pub struct ChangeSetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "objects_schema")]
     pub objects: Vec<Map<String, Value>>,
+    /// The objects that would be deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub deletes: Vec<Target>,
     /// The user who asks.
     #[schemars(length(min = 1, max = 253))]
     pub requested_by: String,
@@ -110,6 +115,11 @@ pub struct ChangeSetStatus {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub step_states: Vec<StepStatus>,
+    /// The nonces of the reviews that were judged, so that none is used twice, not even after its review was deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub nonces: Vec<UsedNonce>,
     /// `Planned`: the steps are computed. `Approved`: nothing waits for a person. `Complete`: every step is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
@@ -154,6 +164,8 @@ pub struct GateReference {
 pub struct StepStatus {
     /// The step, by its id.
     pub id: String,
+    /// The digest of the step: with another one, it is another step.
+    pub digest: String,
     /// How far it is.
     pub state: StepState,
     /// Why, in words for people.
@@ -162,6 +174,18 @@ pub struct StepStatus {
     /// Since when.
     #[schemars(with = "Time")]
     pub since: Timestamp,
+}
+
+/// A nonce, and the review that used it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsedNonce {
+    /// Whose nonce it is.
+    pub reviewer: String,
+    /// The nonce.
+    pub nonce: String,
+    /// The review, by its uid.
+    pub review: String,
 }
 
 /// How far a step is.
@@ -194,6 +218,7 @@ impl ChangeSet {
             errors.required(&requested_by, "the user who asks");
         }
         rules::one_line(&requested_by, &spec.requested_by, 253, &mut errors);
+        rules::count(&SPEC.field("deletes"), spec.deletes.len(), MAX_OBJECTS, &mut errors);
         let path = SPEC.field("objects");
         rules::count(&path, spec.objects.len(), MAX_OBJECTS, &mut errors);
         for (index, object) in spec.objects.iter().enumerate().take(MAX_OBJECTS) {

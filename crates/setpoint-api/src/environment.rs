@@ -2,6 +2,7 @@
 
 mod approval;
 mod guardrails;
+mod notifications;
 mod validation;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use self::approval::{Approval, ApprovalRule, ApproverKey, REQUIREMENTS, Requirement};
 pub use self::guardrails::Guardrails;
+pub use self::notifications::{Notifications, Webhook};
 use crate::condition::Condition;
 use crate::price::Price;
 use crate::step::{Action, Target};
@@ -65,6 +67,9 @@ pub struct EnvironmentSpec {
     /// Who must approve which steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// Who is told when a person is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notifications: Option<Notifications>,
     /// What is done with a guest that carries our mark and belongs to nothing.
     #[serde(default)]
     pub orphan_policy: OrphanPolicy,

@@ -10,7 +10,7 @@
 //! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
 //! | [`documents`] | what a document says that its kind does not know |
 //! | [`validation`] | the rules that no schema says, for objects as an API server holds them |
-//! | [`protection`] | the mark on what must not be removed |
+//! | [`protection`], [`requester`] | the marks on an object: what must not be removed; who asked |
 //! | [`field`], [`names`], [`labels`], [`quantity`] | exact words for what is wrong with a field |
 
 #![expect(clippy::duplicated_attributes, reason = "two columns of a kind may be of the same type")]
@@ -33,6 +33,7 @@ pub mod planspec;
 pub mod price;
 pub mod protection;
 pub mod quantity;
+pub mod requester;
 pub mod review;
 pub mod revision;
 mod rules;

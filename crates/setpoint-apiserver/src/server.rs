@@ -459,8 +459,10 @@ impl Shared {
     /// What is written down of a request, if anything is.
     fn audit_line(&self, record: &audit::Request, answer: &Result<Response>) -> Option<Vec<u8>> {
         let code = answer.as_ref().map_or_else(|failure| failure.code, |response| response.status());
-        let made = answer.as_ref().ok().and_then(|response| response.extensions().get());
-        let outcome = audit::Outcome { code, failure: answer.as_ref().err(), made, completed: Timestamp::now() };
+        let (told, failure) = (answer.as_ref().ok().map(|response| response.extensions()), answer.as_ref().err());
+        let made = told.and_then(|told| told.get());
+        let refused_review = told.and_then(|told| told.get());
+        let outcome = audit::Outcome { code, failure, made, refused_review, completed: Timestamp::now() };
         let log = self.audit.as_ref().filter(|_| record.is_kept(code))?;
         Some(record.line(outcome)).filter(|line| record.caller.is_some() || log.admits_stranger(line))
     }

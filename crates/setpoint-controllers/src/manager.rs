@@ -9,12 +9,18 @@ use kube::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
 
+use crate::change_set::ChangeSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
-use crate::environment::{self, Environments};
+use crate::environment::{self, Environments, Sights};
+use crate::goal::Goals;
 use crate::job::Jobs;
+use crate::machine::Machines;
 use crate::metrics::Metrics;
 use crate::node_lifecycle::NodeLifecycle;
+use crate::notification::Notifier;
+use crate::plan::Plans;
+use crate::planning::Planning;
 use crate::replica_set::ReplicaSets;
 use crate::runtime::caches::Moment;
 use crate::runtime::{Caches, Clock, Context, Driven, Election, Fence, Runner, feed};
@@ -67,13 +73,20 @@ pub fn controllers(
     caches: &Caches,
     environments: environment::Setup,
 ) -> Vec<Arc<dyn Driven>> {
+    let (sights, providers) = (Sights::default(), &environments.providers);
+    let planning = Planning::new(context, caches, &environments.cluster, providers);
     vec![
         Runner::new(ReplicaSets::new(context, caches), caches, context),
         Runner::new(Deployments::new(context, caches), caches, context),
         Runner::new(Jobs::new(context, caches), caches, context),
         Runner::new(ServiceEndpoints::new(context, caches), caches, context),
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
-        Runner::new(Environments::new(context, caches, environments), caches, context),
+        Runner::new(Machines::new(context, caches, &planning, &sights), caches, context),
+        Runner::new(ChangeSets::new(context, caches, &planning), caches, context),
+        Runner::new(Notifier::new(context, caches), caches, context),
+        Runner::new(Environments::new(context, caches, environments, &planning, &sights), caches, context),
+        Runner::new(Plans::new(context, caches), caches, context),
+        Runner::new(Goals::new(context, caches), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),
     ]
 }
@@ -84,7 +97,7 @@ impl Manager {
         let (clients, fence) = (&self.clients, Fence::default());
         let mut election = Election::new(clients.controllers.clone(), &self.identity, self.clock, fence.clone())?;
         let context = Context::new(fence.guard(&clients.controllers), self.clock);
-        let context = Context { metrics: self.metrics.clone(), ..context };
+        let context = Context { metrics: self.metrics.clone(), fence: Some(fence.clone()), ..context };
         let scheduling = context.acting_through(fence.guard(&clients.scheduler));
         let nodes = fence.guard(&self.environments.nodes);
         let environments = environment::Setup { nodes, ..self.environments.clone() };

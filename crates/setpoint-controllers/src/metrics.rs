@@ -22,6 +22,7 @@ pub struct Metrics {
     panics: Family<Of, Counter>,
     gaps: Family<OfKind, Counter>,
     dropped: Family<OfSource, Counter>,
+    looks: Family<OfExtent, Counter>,
     leading: Gauge,
 }
 
@@ -53,6 +54,11 @@ struct OfSource {
     source: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfExtent {
+    extent: &'static str,
+}
+
 fn seconds() -> Histogram {
     Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
 }
@@ -63,6 +69,7 @@ impl Default for Metrics {
             (Family::new_with_constructor(seconds), Family::new_with_constructor(seconds));
         let (depth, retries, panics) = (Family::default(), Family::default(), Family::default());
         let (gaps, dropped, leading) = (Family::default(), Family::default(), Gauge::default());
+        let looks: Family<OfExtent, Counter> = Family::default();
         let mut registry = Registry::with_prefix("setpoint_controller");
         registry.register("queue_depth", "Keys that wait for their turn", depth.clone());
         let help = "Time from when a key was added until work on it began";
@@ -72,9 +79,10 @@ impl Default for Metrics {
         registry.register("panics", "Rounds that ended in a panic", panics.clone());
         registry.register("watch_gaps", "Times a watch was interrupted and taken up again", gaps.clone());
         registry.register("events_dropped", "Events that were not written, as they were too many", dropped.clone());
+        registry.register("looks", "Times that a place was looked at", looks.clone());
         registry.register("leading", "Whether this process leads", leading.clone());
         let registry = Arc::new(registry);
-        Metrics { registry, depth, latency, rounds, retries, panics, gaps, dropped, leading }
+        Metrics { registry, depth, latency, rounds, retries, panics, gaps, dropped, looks, leading }
     }
 }
 
@@ -103,6 +111,16 @@ impl Metrics {
     /// Events of a source that were not written.
     pub fn dropped(&self, source: &'static str) -> Counter {
         self.dropped.get_or_create_owned(&OfSource { source })
+    }
+
+    /// Times that all of a place was looked at.
+    pub fn sweeps(&self) -> Counter {
+        self.looks.get_or_create_owned(&OfExtent { extent: "everything" })
+    }
+
+    /// Times that what concerns a few Machines was looked at.
+    pub fn glances(&self) -> Counter {
+        self.looks.get_or_create_owned(&OfExtent { extent: "machines" })
     }
 
     pub fn leading(&self) -> &Gauge {

@@ -10,7 +10,7 @@ use crate::workload::template_hash::letters;
 const SUFFIX_LENGTH: usize = 5;
 
 /// The stem, cut so that the name is no longer than `max`, and a word that stands for the parts.
-pub(crate) fn derive(stem: &str, max: usize, parts: &[&str]) -> String {
+pub fn derive(stem: &str, max: usize, parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update((part.len() as u64).to_be_bytes());

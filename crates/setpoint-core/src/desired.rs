@@ -4,7 +4,7 @@ use jiff::Timestamp;
 pub use setpoint_api::environment::Create;
 pub use setpoint_api::machine::{DeletionPolicy, Run};
 use setpoint_api::price::Price;
-use setpoint_api::step::{Action, Target};
+use setpoint_api::step::{Action, Origin, Target};
 
 use crate::digest::Key;
 use crate::observation::Guest;
@@ -112,6 +112,17 @@ impl Desired {
             }
         }
         paths
+    }
+
+    /// Why a guest and the desire differ, told by what the guest was last made from.
+    pub fn origin(&self, guest: &Guest, key: &Key) -> Origin {
+        let marked = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref());
+        match self.record.spec_digest.as_deref().or(marked) {
+            _ if guest.mark.is_none() => Origin::Desired,
+            None => Origin::Unrecorded,
+            Some(digest) if *digest == self.spec_digest(key) => Origin::Drift,
+            Some(_) => Origin::Desired,
+        }
     }
 
     /// Of the guests that carry its mark, the one that is its guest: the one it insists on; one that was made from just

@@ -322,6 +322,12 @@ impl fmt::Display for Change<'_> {
     }
 }
 
+/// A value of a field as a person reads it, in its provider's unit.
+pub fn text(field: &Field, value: &Value) -> String {
+    let hides = field.sensitive || value.is_sensitive();
+    if hides { SENSITIVE.to_owned() } else { Shown { value, other: None, unit: field.unit }.to_string() }
+}
+
 /// A value in its provider's unit. Of a long one only the part is shown where it first differs from the other.
 struct Shown<'v> {
     value: &'v Value,

@@ -11,8 +11,10 @@
 //! | [`plan`] | the steps to take, in order, and what waits or is refused |
 //! | [`classify`] | what a step could cost: nothing, downtime, money, data |
 //! | [`gate`] | which steps may run now |
+//! | [`authority`] | which steps of an object may be taken, by the leave of which change set |
 //! | [`check`] | whether a change set is sound, without asking the planner |
 //! | [`drift`] | what differs, since when, muted or not |
+//! | [`orphan`] | which guests of ours belong to nothing |
 //! | [`intent`] | what became of a call whose answer was lost |
 //! | [`split`], [`lifecycle`], [`rollout`] | which revision serves how much, and what comes next |
 //! | [`workload`] | what ReplicaSets and Deployments do next |
@@ -23,13 +25,15 @@
 //! | [`pod`] | what becomes of a Pod where it runs |
 //! | [`version`], [`resolve`], [`graph`] | which Plan serves a Goal; whether its graph is sound |
 //! | [`conditions`] | when a condition's transition time moves |
+//! | [`derived_name`] | names that follow from what an object is for |
 //! | [`digest`] | a name for exactly this content |
 
+pub mod authority;
 pub mod check;
 pub mod classify;
 pub mod conditions;
 mod cycles;
-mod derived_name;
+pub mod derived_name;
 pub mod desired;
 pub mod diff;
 pub mod digest;
@@ -44,6 +48,7 @@ pub mod machine;
 pub mod node_lifecycle;
 pub mod observation;
 pub mod order;
+pub mod orphan;
 pub mod plan;
 pub mod pod;
 pub mod registry;

@@ -1,8 +1,23 @@
-//! What a Machine desires, as the planner reads it.
+//! What a Machine desires, as the planner reads it; what goes on record of its guest; and what its status says.
+//!
+//! | module | what it decides |
+//! | --- | --- |
+//! | `record` | which calls are settled by a look, which are begun |
+//! | `sight` | which guest is a Machine's, and what of it is shown |
+//! | `standing` | why the spec is not carried out, in one word and one sentence |
+//! | `status` | the status after a look |
+//! | `news` | whether a look at everything shows something that the status does not say |
 //!
 //! Amounts become whole numbers of base units, variables are replaced, and what comes from a Secret stays secret. A
 //! field that is not set is left out, and so is not managed.
 
+mod news;
+mod record;
+mod sight;
+mod standing;
+mod status;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_api::field::Path;
 use setpoint_api::interpolation::{Source, Text};
 use setpoint_api::machine::{Machine, MachineStatus, Volume, muted_fields};
@@ -10,6 +25,11 @@ use setpoint_api::protection::is_protected;
 use setpoint_api::quantity::Quantity;
 use setpoint_api::step::{Refusal, Target};
 
+pub use self::news::is_news;
+pub use self::record::{Settlement, begin, is_released, settle, strike_off};
+pub use self::sight::{Seen, observed};
+pub use self::standing::{Held, HeldBy, Standing, concerns_people, reason};
+pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, stood};
 use crate::desired::{Desired, Intent, Record};
 use crate::value::{Fields, Map, Value};
 
@@ -20,14 +40,12 @@ const SPEC: Path<'static> = Path::of("spec");
 /// names.
 pub fn desire(machine: &Machine, sources: &[Source]) -> Result<Desired, Vec<Refusal>> {
     let metadata = &machine.metadata;
-    let target = |name: &str| Target {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: name.to_owned(),
-        kind: KIND.to_owned(),
-    };
-    let own = target(metadata.name.as_deref().unwrap_or_default());
+    let own = target(metadata);
     let mut reading = Reading { fields: Fields::default(), problems: Vec::new() };
-    reading.read(machine, sources);
+    // What a guest that goes was to be like does not matter any more, and what it was made from may be gone.
+    if metadata.deletion_timestamp.is_none() {
+        reading.read(machine, sources);
+    }
     let annotations = metadata.annotations.clone().unwrap_or_default();
     let muted = muted_fields(&annotations).unwrap_or_else(|errors| {
         let path = "metadata.annotations[setpoint.dev/mute-drift]";
@@ -44,13 +62,22 @@ pub fn desire(machine: &Machine, sources: &[Source]) -> Result<Desired, Vec<Refu
         fields: reading.fields,
         run: spec.run.filter(|_| !muted.contains("run")),
         create: spec.create,
-        depends_on: spec.depends_on.iter().map(|name| target(name)).collect(),
+        depends_on: spec.depends_on.iter().map(|name| Target { name: name.clone(), ..own.clone() }).collect(),
         protected: is_protected(metadata),
         deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy),
         muted: muted.iter().map(|field| field.as_str().into()).collect(),
         record: machine.status.as_ref().map(record).unwrap_or_default(),
         ..Desired::new(own, metadata.uid.as_deref().unwrap_or_default())
     })
+}
+
+/// How a Machine is named in steps.
+pub fn target(metadata: &ObjectMeta) -> Target {
+    Target {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        kind: KIND.to_owned(),
+    }
 }
 
 fn record(status: &MachineStatus) -> Record {

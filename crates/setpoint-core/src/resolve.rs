@@ -5,6 +5,7 @@
 //! first by series, then by name, then by namespace. That is a total order over the plans themselves, so the answer does
 //! not depend on the order in which they come, and cannot flap.
 
+mod plan_status;
 mod selection;
 mod status;
 mod supersession;
@@ -20,6 +21,7 @@ use setpoint_api::planspec::{Goal, ObjectReference, Plan};
 
 use crate::graph;
 use crate::version::Version;
+pub use plan_status::plan_status;
 pub use status::goal_status;
 use supersession::Supersession;
 pub use verdict::{TieBreak, Verdict};

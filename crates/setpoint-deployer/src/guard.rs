@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use setpoint_api::price::Price;
+use setpoint_core::observation::Mark;
+use setpoint_core::value::Fields;
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Fault, Operation, Result};
 use crate::order;
-use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Change, Observed, Offer, Order, Provider, Scope};
 use crate::session::{Exec, LogOptions, LogStream, Logs};
 
 /// How long calls may take. What a person waits for, a command's end, has no deadline.
@@ -41,6 +44,12 @@ impl Guarded {
         within(self.deadlines.change, call)
             .await
             .unwrap_or_else(|late| Err(Error::provider(operation, target, Fault::Unanswered, late)))
+    }
+
+    /// Asks for something that changes nothing.
+    async fn ask<T>(&self, target: &str, call: Answer<'_, T>) -> Result<T> {
+        let answer = within(self.deadlines.observe, call).await;
+        answer.unwrap_or_else(|late| Err(Error::provider(Operation::Quote, target, Fault::Unreachable, late)))
     }
 }
 
@@ -107,6 +116,22 @@ impl Provider for Guarded {
             order::check_call(intent, id)?;
             self.change(Operation::Delete, id, self.provider.delete(intent, id)).await
         })
+    }
+
+    fn mark<'a>(&'a self, intent: &'a str, id: &'a str, mark: Option<&'a Mark>) -> Answer<'a, ()> {
+        Box::pin(async move {
+            order::check_call(intent, id)?;
+            order::check_mark(id, mark, self.abilities())?;
+            self.change(Operation::Mark, id, self.provider.mark(intent, id, mark)).await
+        })
+    }
+
+    fn quote<'a>(&'a self, fields: &'a Fields) -> Answer<'a, Option<Price>> {
+        Box::pin(self.ask("a price", self.provider.quote(fields)))
+    }
+
+    fn offer(&self) -> Answer<'_, Offer> {
+        Box::pin(self.ask("what is offered", self.provider.offer()))
     }
 
     fn logs(&self) -> Option<&dyn Logs> {
@@ -203,6 +228,10 @@ mod tests {
         fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, ()> {
             Box::pin(std::future::pending())
         }
+
+        fn mark<'a>(&'a self, _: &'a str, _: &'a str, _: Option<&'a Mark>) -> Answer<'a, ()> {
+            Box::pin(std::future::pending())
+        }
     }
 
     fn abilities() -> Abilities {
@@ -226,7 +255,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_not_answered_is_told_so_in_time() {
-        let silent = guarded(None, |_| {});
+        let silent = guarded(None, |abilities| abilities.guests.adopts = true);
         let late = "nothing came within 2 seconds".to_owned();
         let expected = |operation, target: &str| ProviderError {
             operation,
@@ -241,6 +270,7 @@ mod tests {
             (silent.start("begin", "id").await, expected(Operation::Start, "id")),
             (silent.stop("end", "id", Duration::ZERO).await, expected(Operation::Stop, "id")),
             (silent.delete("remove", "id").await, expected(Operation::Delete, "id")),
+            (silent.mark("adopt", "id", None).await, expected(Operation::Mark, "id")),
             (
                 silent.observe(&Scope::Everything).await.map(drop),
                 ProviderError {

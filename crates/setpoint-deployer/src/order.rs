@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use setpoint_core::observation::Mark;
 use setpoint_core::registry::Field;
 use setpoint_core::value::{Fields, SENSITIVE, Value};
 
@@ -75,6 +76,21 @@ pub(crate) fn check_scope(scope: &Scope) -> Result<()> {
 pub(crate) fn check_call(intent: &str, id: &str) -> Result<()> {
     check_name("a call", "id", id)?;
     check_name(id, "intent", intent)
+}
+
+/// Refuses a mark that would not say whose an instance is.
+pub(crate) fn check_mark(id: &str, mark: Option<&Mark>, abilities: &Abilities) -> Result<()> {
+    if !abilities.guests.adopts {
+        return Err(unable(abilities, marking(mark.is_some())));
+    }
+    let Some(mark) = mark else { return Ok(()) };
+    check_name(id, "mark.ownerUid", &mark.owner_uid)?;
+    check_name(id, "mark.cluster", &mark.cluster)
+}
+
+/// What it is to write a mark on an instance, or to take it off.
+pub(crate) fn marking(is_adopted: bool) -> &'static str {
+    if is_adopted { "adopt instances" } else { "release instances" }
 }
 
 pub(crate) fn unable(abilities: &Abilities, ability: &str) -> Error {

@@ -25,6 +25,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde::{Deserialize, Serialize};
+use setpoint_api::environment::ItemPrice;
+use setpoint_api::price::Price;
 use setpoint_core::observation::{Completeness, Guest, Mark, Observation};
 use setpoint_core::pod::PodState;
 pub use setpoint_core::pod::{Variables, Volume, VolumeFile};
@@ -34,6 +36,7 @@ use setpoint_core::value::Fields;
 use tokio::sync::mpsc;
 
 use crate::error::Result;
+use crate::order;
 use crate::session::{Exec, Logs};
 
 /// What an asynchronous operation returns.
@@ -62,6 +65,25 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
 
     /// Removes an instance and all that is kept of it, running or not.
     fn delete<'a>(&'a self, intent: &'a str, id: &'a str) -> Answer<'a, ()>;
+
+    /// Writes our mark on an instance that is there and is nobody's: from then on it is ours. Without a mark, takes ours
+    /// off, and the instance stays. What is another's is refused. Only where instances can be adopted.
+    fn mark<'a>(&'a self, intent: &'a str, id: &'a str, mark: Option<&'a Mark>) -> Answer<'a, ()> {
+        let _ = (intent, id);
+        let unable = order::unable(self.abilities(), order::marking(mark.is_some()));
+        Box::pin(async move { Err(unable) })
+    }
+
+    /// What a Machine with these fields costs per hour while it runs, as far as the provider says.
+    fn quote<'a>(&'a self, fields: &'a Fields) -> Answer<'a, Option<Price>> {
+        let _ = fields;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// What there is to be had, as far as the provider says.
+    fn offer(&self) -> Answer<'_, Offer> {
+        Box::pin(async { Ok(Offer::default()) })
+    }
 
     /// What instances write, where it can be read.
     fn logs(&self) -> Option<&dyn Logs> {
@@ -93,6 +115,15 @@ pub struct Abilities {
     pub needs_image: bool,
     /// How finely traffic can be divided.
     pub traffic: Granularity,
+}
+
+/// What a provider has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Offer {
+    /// How much in all, as quantities: `cores`, `memory`, `gpus`, `instances`.
+    pub capacity: BTreeMap<String, String>,
+    /// What it asks for what it offers, by item.
+    pub prices: Vec<ItemPrice>,
 }
 
 /// What an observation is to cover.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use http::Request;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
 
 /// A server, and who asks it.
 pub(crate) struct Server {
-    client: Client,
+    pub(crate) client: Client,
     address: String,
     /// Where to look unless something else is said.
     pub(crate) namespace: String,
@@ -48,7 +48,34 @@ pub(crate) enum Answer {
     Forgotten(String),
 }
 
+/// What a server answered to a write.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Done(Value),
+    Refused(Box<Status>),
+}
+
+impl Reply {
+    /// The object that was written, or the server's words on why it was not.
+    pub(crate) fn object(self) -> Result<Value> {
+        match self {
+            Reply::Done(object) => Ok(object),
+            Reply::Refused(status) => bail!(words(&status)),
+        }
+    }
+}
+
 impl Connection {
+    /// Whether a server is named, by an option or by the environment.
+    pub(crate) fn is_named(&self) -> bool {
+        self.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+    }
+
+    /// The same server as whoever uses its data folder.
+    pub(crate) fn through(&self, kubeconfig: PathBuf) -> Connection {
+        Connection { kubeconfig: Some(kubeconfig), namespace: self.namespace.clone() }
+    }
+
     pub(crate) async fn connect(&self) -> Result<Server> {
         let mut config = configuration(self.kubeconfig.as_deref()).await?;
         config.read_timeout = Some(PATIENCE);
@@ -86,12 +113,21 @@ fn kubeconfig(path: Option<&Path>) -> Result<Kubeconfig> {
 }
 
 impl Server {
-    /// The resource that a word means: a plural, a singular, a short name or a kind, with or without its group.
-    pub(crate) async fn resource(&self, word: &str) -> Result<Resource> {
+    /// A server in this process.
+    pub(crate) fn here(client: Client, namespace: String) -> Server {
+        Server { client, address: "the control plane in this process".to_owned(), namespace }
+    }
+
+    /// Everything that the server serves.
+    pub(crate) async fn resources(&self) -> Result<Vec<Resource>> {
         let core = self.client.list_core_api_versions_aggregated().await.map_err(|error| self.unreachable(error))?;
         let groups = self.client.list_api_groups_aggregated().await.map_err(|error| self.unreachable(error))?;
-        let served = core.items.into_iter().chain(groups.items);
-        Ok(resolve(word, &Resource::all(served))?)
+        Ok(Resource::all(core.items.into_iter().chain(groups.items)))
+    }
+
+    /// The resource that a word means: a plural, a singular, a short name or a kind, with or without its group.
+    pub(crate) async fn resource(&self, word: &str) -> Result<Resource> {
+        Ok(resolve(word, &self.resources().await?)?)
     }
 
     pub(crate) async fn read(&self, path: &str, accept: &str) -> Result<Answer> {
@@ -103,7 +139,21 @@ impl Server {
         }
     }
 
-    fn unreachable(&self, error: kube::Error) -> anyhow::Error {
+    /// Sends an object, or nothing, and takes the server's answer.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Reply> {
+        let request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+        let request = match body {
+            Some((form, object)) => request.header(CONTENT_TYPE, form).body(serde_json::to_vec(object)?)?,
+            None => request.body(Vec::new())?,
+        };
+        match self.client.request::<Value>(request).await {
+            Ok(object) => Ok(Reply::Done(object)),
+            Err(kube::Error::Api(status)) => Ok(Reply::Refused(status)),
+            Err(error) => Err(self.unreachable(error)),
+        }
+    }
+
+    pub(crate) fn unreachable(&self, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) => anyhow!(words(&status)),
             error => {
@@ -133,7 +183,7 @@ fn refusal(status: &Status) -> Result<Answer> {
     }
 }
 
-fn words(status: &Status) -> String {
+pub(crate) fn words(status: &Status) -> String {
     match inert(&status.message) {
         message if message.is_empty() => format!("the server answered with code {}", status.code),
         message => message,

@@ -19,3 +19,9 @@ pub(crate) fn start(format: Format) {
         Format::Json => builder.json().flatten_event(true).init(),
     }
 }
+
+/// Starts logging for a command whose own output is what counts: only what goes wrong is told.
+pub(crate) fn start_quietly() {
+    let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -1,34 +1,54 @@
 //! `setpoint`: a control plane for deployments in one small binary.
 
+mod apply;
+mod approve;
+mod change;
 mod client;
+mod control_plane;
 mod controllers;
 mod crds;
 mod data_dir;
 mod deployers;
+mod destroy;
 mod dev;
+mod document;
+mod drift;
 mod get;
 mod history;
+mod import;
 mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod manifest;
+mod outcome;
 mod pki;
+mod plan;
 mod pods;
+mod proposal;
+mod reconcile;
+mod resolve;
 mod resource;
 mod secrets;
 mod serve;
+mod session;
+mod status;
 mod stop;
+mod style;
 mod table;
 mod terminal;
 mod token;
 mod up;
 mod user;
+mod validate;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use setpoint_deployer::process::{launch, shim};
+
+use crate::outcome::Outcome;
 
 #[derive(Debug, Parser)]
 #[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
@@ -44,10 +64,32 @@ enum Command {
     /// Run a part of the control plane in this process
     #[command(subcommand)]
     Serve(serve::Serve),
+    /// Show what `apply` would change
+    Plan(plan::Plan),
+    /// Change what files say should be, after asking
+    Apply(apply::Apply),
+    /// Remove what files or an apply set hold, after asking
+    Destroy(destroy::Destroy),
+    /// Let steps of a change set be taken
+    Approve(approve::Approve),
+    /// Keep steps of a change set from being taken
+    Reject(approve::Reject),
+    /// Show environments, Machines, and what waits for people
+    Status(status::Status),
+    /// Show where reality is not as desired
+    Drift(drift::Drift),
+    /// Have a Machine or an Environment looked at now
+    Reconcile(reconcile::Reconcile),
+    /// Take an existing guest under care
+    Import(import::Import),
     /// Show objects, as they are or as they were
     Get(get::Get),
     /// Show who changed which fields of an object, and when
     History(history::History),
+    /// Show which Plan serves a Goal, and why no other does
+    Resolve(resolve::Resolve),
+    /// Check documents before a server sees them
+    Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
     /// Care for the keys that Secrets are sealed with on disk
@@ -76,23 +118,46 @@ fn hidden() -> Option<ExitCode> {
 }
 
 fn visible() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Up(up) => up.run(),
-        Command::Serve(serve) => serve.run(),
-        Command::Get(get) => get.run(),
-        Command::History(history) => history.run(),
-        Command::Crds(crds) => crds.run(),
-        Command::Secrets(secrets) => secrets.run(),
-        Command::User(user) => user.run(),
-        Command::Dev(dev) => dev.run(),
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
+    };
+    let done = |result: anyhow::Result<()>| result.map(Outcome::from);
+    let result = match arguments.command {
+        Command::Up(up) => done(up.run()),
+        Command::Serve(serve) => done(serve.run()),
+        Command::Plan(plan) => plan.run(),
+        Command::Apply(apply) => apply.run(),
+        Command::Destroy(destroy) => destroy.run(),
+        Command::Approve(approve) => approve.run(),
+        Command::Reject(reject) => reject.run(),
+        Command::Status(status) => status.run(),
+        Command::Drift(drift) => drift.run(),
+        Command::Reconcile(reconcile) => reconcile.run(),
+        Command::Import(import) => import.run(),
+        Command::Get(get) => done(get.run()),
+        Command::History(history) => done(history.run()),
+        Command::Resolve(resolve) => done(resolve.run()),
+        Command::Validate(validate) => done(validate.run()),
+        Command::Crds(crds) => done(crds.run()),
+        Command::Secrets(secrets) => done(secrets.run()),
+        Command::User(user) => done(user.run()),
+        Command::Dev(dev) => done(dev.run()),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(outcome) => outcome.into(),
         Err(error) => {
             report(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Help is what was asked for; anything else is an error like others, since 2 says that something is pending.
+fn misused(error: &clap::Error) -> ExitCode {
+    // Whoever reads may have seen enough.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where a command's error is shown")]

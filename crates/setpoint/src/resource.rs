@@ -80,6 +80,17 @@ impl Resource {
         }
     }
 
+    /// The resource of a kind, in the version that an object says.
+    pub(crate) fn of_kind(served: &[Resource], group: &str, version: &str, kind: &str) -> Option<Resource> {
+        let found = served.iter().find(|resource| resource.group == group && resource.kind == kind)?;
+        Some(Resource { version: version.to_owned(), ..found.clone() })
+    }
+
+    /// The kind with its group: `pod` or `deployment.apps`.
+    pub(crate) fn word(&self) -> String {
+        with_group(&self.kind.to_lowercase(), &self.group)
+    }
+
     /// `pods` or `deployments.apps`.
     pub(crate) fn qualified(&self) -> String {
         with_group(&self.plural, &self.group)

@@ -2,36 +2,27 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use setpoint_apiserver::authorization::MASTERS;
-use setpoint_apiserver::fairness::Limits;
-use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds, listener};
-use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
+use setpoint_apiserver::{Users, audit, listener};
 use tokio::net::TcpListener;
 
-use crate::controllers::{Controllers, Shared};
+use crate::control_plane::{Actors, ControlPlane, DRAIN, Parts, administrator};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::{Access, Proof};
-use crate::local::Local;
 use crate::pki::{Authority, SERVING_LIFE, Serving};
-use crate::pods::Pods;
-use crate::secrets::KEYS;
 use crate::user::USERS;
-use crate::{controllers, issuer, logging, stop, token, user};
+use crate::{logging, stop, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
-const AUDIT_LOG: &str = "audit/audit.log";
+pub(crate) const AUDIT_LOG: &str = "audit/audit.log";
 /// Open files that are not connections: the store's, mostly.
 const OTHER_FILES: usize = 512;
-/// How long requests under way may take after the program was told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StoreKind {
@@ -93,43 +84,21 @@ impl Up {
         let data = DataDir::open(&path)?;
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
-        let admin = Identity::new("admin", [MASTERS]);
         user::make_roster(&path)?;
-        let users = Users::new([(token.clone(), admin)]).with_file(data.file(USERS))?;
+        let users = Users::new([(token.clone(), administrator())]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await
             .with_context(|| format!("cannot listen on {}; choose another address with --listen", self.listen))?;
         let address = listener.local_addr()?;
-        let store: Arc<dyn Store> = match self.store {
-            StoreKind::Memory => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
-            StoreKind::Embedded => Arc::new(open_embedded(&data).await?),
-        };
         let url = format!("https://{}", reachable(address));
-        let audit = self.open_audit_log(&data)?;
-        let setup = Setup {
+        let parts = Parts {
             users,
-            issuer: issuer::open(&data)?,
-            limits: Limits::default(),
-            audit: audit.clone(),
-            surroundings: Surroundings::default(),
+            in_memory: self.store == StoreKind::Memory,
+            audit: self.open_audit_log(&data)?,
+            runs_pods: !self.no_local,
+            runs_controllers: !self.no_controllers,
         };
-        let server = Server::open(store.clone(), setup)
-            .await
-            .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let itself = controllers::client(&server, Identity::new("system:setpoint", [MASTERS]));
-        let (cluster, shared) = (controllers::cluster_id(itself).await?, Shared::new());
-        server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
-        server.publish(shared.metrics.registry());
-        let local = match self.no_local {
-            true => None,
-            false => Some(Local::start(&server, &data, &cluster, &shared).await?),
-        };
-        let controllers = match self.no_controllers {
-            true => None,
-            false => Some(Controllers::start(&server, &data, &cluster, &shared)?),
-        };
-        // Where there are no controllers, nobody else keeps in step what the node reads.
-        let feeds = controllers.is_none().then(|| shared.feed(&server));
+        let plane = ControlPlane::start(&data, parts).await?;
         let access = Access {
             server: &url,
             tls_server_name: None,
@@ -143,23 +112,14 @@ impl Up {
         let tls = serving.tls()?;
         tokio::spawn(serving.keep_valid());
         welcome(&url, &data.file(KUBECONFIG).display().to_string());
-        let stop = async {
-            stop.await;
-            if let Some(controllers) = controllers {
-                controllers.stop().await;
-            }
-            local.into_iter().for_each(Local::stop);
-            drop(feeds);
+        let serve = |server, actors: Actors| {
+            let stop = async {
+                stop.await;
+                actors.stop().await;
+            };
+            listener::serve(server, listener, tls, connections, stop, DRAIN)
         };
-        listener::serve(server, listener, tls, connections, stop, DRAIN).await;
-        let closed = tokio::time::timeout(DRAIN, store.close()).await;
-        // Whatever became of the store.
-        if let Some(audit) = audit {
-            audit.close().await;
-        }
-        closed
-            .context("the store did not close in time; what was acknowledged is safe")?
-            .context("the store did not close cleanly")?;
+        plane.serve_until(serve).await?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -187,16 +147,6 @@ fn allow_connections() -> Result<usize> {
     setrlimit(Resource::Nofile, limit).context("cannot raise the number of open files to its limit")?;
     let files = limit.maximum.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     Ok(files.saturating_sub(OTHER_FILES).clamp(1, listener::CONNECTIONS))
-}
-
-/// The store in the data folder, with Secrets sealed on disk.
-async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
-    let path = data.file("store");
-    let shown = path.display().to_string();
-    let sealing =
-        Sealing { directories: vec![kinds::secret::DIRECTORY.to_owned()], key_file: KeyFile::at(data.file(KEYS)) };
-    let open = move || EmbeddedStore::open_sealed(&path, setpoint_store::Options::default(), sealing);
-    tokio::task::spawn_blocking(open).await?.with_context(|| format!("cannot open the store in {shown}"))
 }
 
 /// The administrator's token, made on first start.

@@ -29,6 +29,9 @@ impl Environment {
         if let Some(approval) = &spec.approval {
             approval.validate(&SPEC.field("approval"), &mut errors);
         }
+        if let Some(notifications) = &spec.notifications {
+            notifications.validate(&SPEC.field("notifications"), &mut errors);
+        }
         for (name, seconds, least) in
             [("observeIntervalSeconds", spec.observe_interval_seconds, 1), ("drainSeconds", spec.drain_seconds, 0)]
         {

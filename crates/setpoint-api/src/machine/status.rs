@@ -16,6 +16,8 @@ use crate::step::Action;
 pub const MAX_INTENTS: usize = 16;
 /// How many drifted fields are listed.
 pub const MAX_DRIFT: usize = 256;
+/// How many of the last steps are on record.
+pub const MAX_DONE: usize = 32;
 
 /// What is known of a Machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, KubeSchema)]
@@ -56,6 +58,11 @@ pub struct MachineStatus {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub intents: Vec<Intent>,
+    /// The last steps that were taken, oldest first: what was approved once is done once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub done: Vec<DoneStep>,
     /// Fields that are not as desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
@@ -84,6 +91,25 @@ pub struct Intent {
     /// The guest it is done to; absent for a create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
+    /// The change set, by its uid, whose approvals it uses; absent where it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_set: Option<String>,
+}
+
+/// A step that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DoneStep {
+    /// What was done.
+    pub action: Action,
+    /// The digest of the step.
+    pub digest: String,
+    /// When its outcome was observed.
+    #[schemars(with = "Time")]
+    pub at: Timestamp,
+    /// The change set, by its uid, whose approvals it used; absent where it needed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_set: Option<String>,
 }
 
 /// A field that is not as desired.

@@ -1,5 +1,7 @@
 //! What a Machine's guest is started with, once every variable is replaced.
 
+use std::collections::BTreeSet;
+
 use super::{EnvVar, MachineSpec};
 use crate::field::Path;
 use crate::interpolation::{self, InterpolationError, Problem, Source, SourceKind, Text};
@@ -15,6 +17,19 @@ pub struct Resolved {
 }
 
 impl MachineSpec {
+    /// The Secrets and ConfigMaps that are named, each once.
+    pub fn sources(&self) -> BTreeSet<(SourceKind, &str)> {
+        let from = self.variables_from.iter().flat_map(|from| {
+            let secret = from.secret.as_deref().map(|name| (SourceKind::Secret, name));
+            secret.into_iter().chain(from.config_map.as_deref().map(|name| (SourceKind::ConfigMap, name)))
+        });
+        let keys = self.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()).flat_map(|from| {
+            let secret = from.secret_key_ref.as_ref().map(|key| (SourceKind::Secret, key.name.as_str()));
+            secret.into_iter().chain(from.config_map_key_ref.as_ref().map(|key| (SourceKind::ConfigMap, &*key.name)))
+        });
+        from.chain(keys).collect()
+    }
+
     /// Replaces every variable, or says everything that cannot be. `sources` are the Secrets and ConfigMaps that were
     /// read; only those of the Machine's own namespace, and only those that it names, are looked at.
     pub fn resolve(&self, namespace: &str, sources: &[Source]) -> Result<Resolved, Vec<InterpolationError>> {

@@ -5,6 +5,7 @@
 //! of that is refused, one rule a file. What the server does by itself passes as well: it has all rights, but what is
 //! protected is protected from it, too.
 
+mod authorship;
 mod creation;
 mod escalation;
 mod protection;
@@ -12,6 +13,7 @@ mod service_account;
 
 use serde_json::Value;
 
+pub use self::authorship::{refused_review, stamp};
 use crate::authentication::Caller;
 use crate::failure::Result;
 use crate::kind::Part;
@@ -63,6 +65,7 @@ impl<'a> Change<'a> {
 /// Refuses a change that may not take place.
 pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
+    authorship::check(change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
     protection::check(server, change).await

@@ -42,6 +42,10 @@ pub struct Object {
     pub revision: u64,
 }
 
+/// What a request did that its line would not show: a review that does not count, and why.
+#[derive(Debug, Clone)]
+pub struct RefusedReview(pub String);
+
 /// A request, and what becomes known of it on its way.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -66,6 +70,7 @@ pub struct Outcome<'a> {
     pub code: StatusCode,
     pub failure: Option<&'a Failure>,
     pub made: Option<&'a Object>,
+    pub refused_review: Option<&'a RefusedReview>,
     pub completed: Timestamp,
 }
 
@@ -139,8 +144,16 @@ impl Request {
             response_status: status(path, outcome),
             request_received_timestamp: Micros(self.received),
             stage_timestamp: Micros(outcome.completed),
-            annotations: self.decision.as_ref().map(|(decision, reason)| Annotations { decision, reason }),
+            annotations: self.annotations(outcome),
         }
+    }
+}
+
+impl Request {
+    fn annotations<'a>(&'a self, outcome: &Outcome<'a>) -> Option<Annotations<'a>> {
+        let refused_review = outcome.refused_review.map(|RefusedReview(why)| bounded(why.as_str().into()));
+        let (decision, reason) = self.decision.as_ref().map(|(decision, reason)| (*decision, reason.as_str())).unzip();
+        (decision.is_some() || refused_review.is_some()).then_some(Annotations { decision, reason, refused_review })
     }
 }
 
@@ -268,10 +281,12 @@ struct Status<'a> {
 
 #[derive(Serialize)]
 struct Annotations<'a> {
-    #[serde(rename = "authorization.k8s.io/decision")]
-    decision: &'static str,
-    #[serde(rename = "authorization.k8s.io/reason")]
-    reason: &'a str,
+    #[serde(rename = "authorization.k8s.io/decision", skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
+    #[serde(rename = "authorization.k8s.io/reason", skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(rename = "setpoint.dev/refused-review", skip_serializing_if = "Option::is_none")]
+    refused_review: Option<Cow<'a, str>>,
 }
 
 fn is_empty(groups: &[String]) -> bool {
@@ -321,8 +336,13 @@ mod tests {
 
     fn written(request: &Request, code: u16, failure: Option<&Failure>, made: Option<&Object>) -> Value {
         let completed = time("2026-01-02T03:04:05.000123Z");
-        let line =
-            request.line(Outcome { code: StatusCode::from_u16(code).expect("a code"), failure, made, completed });
+        let line = request.line(Outcome {
+            code: StatusCode::from_u16(code).expect("a code"),
+            failure,
+            made,
+            refused_review: None,
+            completed,
+        });
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
         serde_json::from_slice(&line).expect("a line is JSON")
     }

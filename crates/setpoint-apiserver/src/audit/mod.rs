@@ -9,6 +9,6 @@ mod file;
 mod log;
 mod strangers;
 
-pub use event::{AUDIT_ID, Object, Outcome, Request};
+pub use event::{AUDIT_ID, Object, Outcome, RefusedReview, Request};
 pub use file::{File, Rotation};
 pub use log::Log;

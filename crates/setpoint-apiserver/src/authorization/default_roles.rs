@@ -240,8 +240,28 @@ const CONTROLLERS: &[Rule] = &[
     on(&["get", "patch", "update"], &["batch"], &["jobs/finalizers", "jobs/status"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["discovery.k8s.io"], &["endpointslices"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &["coordination.k8s.io"], &["leases"]),
-    on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments"]),
-    on(&["get", "patch", "update"], &[OWN], &["environments/finalizers", "environments/status"]),
+    on(&["get", "list", "patch", "update", "watch"], &[OWN], &["environments", "machines"]),
+    on(
+        &["get", "patch", "update"],
+        &[OWN],
+        &[
+            "changesets/status",
+            "environments/finalizers",
+            "environments/status",
+            "machines/finalizers",
+            "machines/status",
+        ],
+    ),
+    on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[OWN], &["changesets"]),
+    on(&["get", "list", "patch", "watch"], &[OWN], &["reviews"]),
+    on(&["get", "patch", "update"], &[OWN], &["changesets/finalizers", "reviews/status"]),
+    on(&["create", "get", "list", "patch", "watch"], &[PLANS], &["gates"]),
+    on(&["get", "patch", "update"], &[PLANS], &["gates/finalizers", "gates/status"]),
+    // What Machines name is read to plan for them; the key of digests is made once.
+    on(READ, &[""], &["configmaps"]),
+    on(&["create", "get", "list", "watch"], &[""], &["secrets"]),
+    on(READ, &[PLANS], &["goals", "plans"]),
+    on(&["get", "patch", "update"], &[PLANS], &["goals/status", "plans/status"]),
 ];
 
 /// What puts Pods on nodes.
@@ -348,6 +368,8 @@ const OWN_ADMIN: &[Rule] =
 
 const OWN_EDIT: &[Rule] = &[
     on(WRITE, &[OWN], &["apps", "apps/scale", "machines", "trafficsplits"]),
+    // To ask what would be done is for everybody who may do it; a change set gives no leave by itself.
+    on(&["create", "delete"], &[OWN], &["changesets"]),
     on(WRITE, &[PLANS], &["goals", "plans"]),
 ];
 

@@ -81,6 +81,7 @@ pub(super) async fn insert(
         };
         let claim = services::allocate(server, resource, &mut candidate, None)?;
         write::finish_create(resource, &mut candidate)?;
+        admission::stamp(resource, &call.caller, None, &mut candidate);
         let record = match resource.is_definitions() && !options.dry_run {
             true => Cow::Owned(server.definitions.settle_new(server, &mut candidate, &record).await?),
             false => record,

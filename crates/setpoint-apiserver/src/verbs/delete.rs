@@ -168,7 +168,8 @@ pub async fn delete_object(
                 return Ok(Deleted::Going(current));
             }
             Deletion::Remove(last) => (None, object::encode(&last, current.record()), true),
-            Deletion::Mark(marked) => {
+            Deletion::Mark(mut marked) => {
+                admission::stamp(resource, caller, Some(&old), &mut marked);
                 let bytes = object::encode(&marked, current.record());
                 (Some(bytes.clone()), bytes, false)
             }

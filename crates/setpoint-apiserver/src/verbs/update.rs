@@ -8,6 +8,7 @@ use super::create::{create_by_update, insert};
 use super::{Written, services, unchanged, write};
 use crate::admission;
 use crate::apply::{Managers, Writer};
+use crate::audit;
 use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
@@ -68,12 +69,17 @@ pub(super) struct Changed {
     pub stored: Stored,
     pub created: bool,
     pub warnings: Vec<String>,
+    /// What the audit log is told beyond that it was written.
+    pub refused_review: Option<audit::RefusedReview>,
 }
 
 impl Changed {
     pub(super) fn response(self, renderer: &Renderer) -> Response {
         let code = if self.created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = renderer.object(code, &self.stored);
+        if let Some(refused) = self.refused_review {
+            response.extensions_mut().insert(refused);
+        }
         response::warn(&mut response, self.warnings);
         response
     }
@@ -132,7 +138,7 @@ pub(super) async fn change_found(
                 Err(failure) => return Err(failure),
                 Ok((stored, more)) => {
                     warnings.extend(more);
-                    return Ok(Changed { stored, created: true, warnings });
+                    return Ok(Changed { stored, created: true, warnings, refused_review: None });
                 }
             }
         };
@@ -143,7 +149,7 @@ pub(super) async fn change_found(
             Change::Update(decoded) => (decoded, None),
             Change::Recorded(decoded, record) => (decoded, Some(record)),
             Change::Nothing { warnings } => {
-                return Ok(Changed { stored: current.stored, created: false, warnings });
+                return Ok(Changed { stored: current.stored, created: false, warnings, refused_review: None });
             }
         };
         check_name(call, &object)?;
@@ -161,6 +167,7 @@ pub(super) async fn change_found(
         let claim = services::allocate(server, resource, &mut object, Some(old))?;
         warnings.extend(pipeline::finish_update(resource, &mut object, old, part)?);
         warnings.extend(resource.behaviour.warnings(Node::root(&object), Some(old)));
+        admission::stamp(resource, &call.caller, Some(old), &mut object);
         let change = admission::Change {
             caller: &call.caller,
             verb: call.verb,
@@ -172,13 +179,14 @@ pub(super) async fn change_found(
             after: Some(&object),
         };
         admission::admit(server, &change).await?;
+        let refused_review = admission::refused_review(resource, old, &object);
         match save(server, call, options, &current, object, record).await? {
             Written::Done(stored) => {
                 if !options.dry_run {
                     claim.keep();
                     server.definitions.recheck(server, resource, &key, stored.revision(), false).await?;
                 }
-                return Ok(Changed { stored, created: false, warnings });
+                return Ok(Changed { stored, created: false, warnings, refused_review });
             }
             Written::Raced if insists => return Err(Failure::modified(resource, call.name())),
             Written::Raced => {}

@@ -1,4 +1,5 @@
-//! An Environment that is deleted: its Pods go, then what is left of them, then its Node, then the Environment.
+//! An Environment that is deleted: its Pods go, then what is left of them, then its Node, then the
+//! Environment. Its Machines are for people to delete: it waits for them.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::{Environments, FINALIZER, site};
 use crate::events::title;
 use crate::ownership::{self, Deleted};
 use crate::refusal::words;
-use crate::runtime::caches::PODS_BY_NODE;
+use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, PODS_BY_NODE};
 use crate::runtime::{Error, Name, Next, Round};
 
 /// How many Pods are asked to go at once.
@@ -52,8 +53,13 @@ impl Environments {
             return Ok(standing.next());
         }
         if is_running && let Some(stay) = self.what_keeps(key, node.as_deref(), round).await {
-            self.write_status(environment, &Standing::leaving(stay.why), round).await?;
-            return stay.then;
+            self.sweep(key, environment, round).await?;
+            let standing = Standing::leaving(stay.why);
+            self.write_status(environment, &standing, round).await?;
+            return match stay.then {
+                Ok(Next::Idle) => Ok(self.next(key, environment, &standing, round.now)),
+                then => then,
+            };
         }
         self.close(key);
         if let Some(node) = node
@@ -79,6 +85,10 @@ impl Environments {
         let eviction = self.evict(key, round).await;
         if let Some(stay) = eviction.stay() {
             return Some(stay);
+        }
+        let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
+        if machines > 0 {
+            return Some(Stay { why: format!("{machines} Machines are yet to be deleted"), then: Ok(Next::Idle) });
         }
         match self.holds_instances(key).await {
             Ok(false) => None,

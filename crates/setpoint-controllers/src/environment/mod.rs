@@ -4,6 +4,9 @@
 //! | --- | --- |
 //! | [`status`] | what an Environment says of itself |
 //! | [`site`] | what its Node is |
+//! | `sweep` | one look at everything in each period |
+//! | `orphans` | what belongs to nothing, removed where that may be |
+//! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
 //! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
 //!
@@ -11,26 +14,37 @@
 
 mod leaving;
 mod opening;
+mod orphans;
+pub mod sights;
 pub mod site;
 pub mod status;
+mod sweep;
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 use setpoint_api::environment::Environment;
+use setpoint_api::machine::Machine;
 use setpoint_deployer::{Provider, Registry};
 
+pub use self::sights::{Account, Sights};
 use self::status::Standing;
-use crate::events::is_code;
+use self::sweep::Survey;
+use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
+use crate::permission::{Asker, Treasury};
+use crate::planning::Planning;
 use crate::queue::Queue;
+use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
 use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// What keeps an Environment until its Pods are gone.
@@ -67,6 +81,15 @@ pub struct Environments {
     nodes: Context,
     setup: Setup,
     running: Mutex<BTreeMap<Name, Running>>,
+    sights: Sights,
+    planning: Planning,
+    treasury: Treasury,
+    asker: Asker,
+    recorder: Recorder,
+    sweeps: Counter,
+    surveys: Mutex<BTreeMap<Name, Survey>>,
+    /// When those were asked that have never answered.
+    unanswered: Mutex<BTreeMap<Name, Timestamp>>,
     queue: Mutex<Option<Arc<Queue<Name>>>>,
 }
 
@@ -74,6 +97,8 @@ pub struct Environments {
 struct Running {
     uid: Option<String>,
     generation: Option<i64>,
+    /// The version of the Secret that it was opened with.
+    credentials: Option<String>,
     provider: Arc<dyn Provider>,
     reach: Arc<Mutex<Option<Result<(), String>>>>,
     /// Its agent, as long as this is there.
@@ -98,10 +123,28 @@ pub fn in_a_task() -> Host {
 }
 
 impl Environments {
-    pub fn new(context: &Context, caches: &Caches, setup: Setup) -> Environments {
+    pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning, sights: &Sights) -> Environments {
+        let treasury = Treasury::new(context, caches, planning, sights);
+        let asker = Asker::new(context, caches, planning);
+        let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
         let (client, caches) = (context.client.clone(), caches.clone());
-        Environments { client, caches, nodes, setup, running: Mutex::default(), queue: Mutex::default() }
+        Environments {
+            client,
+            caches,
+            nodes,
+            setup,
+            running: Mutex::default(),
+            sights: sights.clone(),
+            planning: planning.clone(),
+            treasury,
+            asker,
+            recorder,
+            sweeps: context.metrics.sweeps(),
+            surveys: Mutex::default(),
+            unanswered: Mutex::default(),
+            queue: Mutex::default(),
+        }
     }
 
     /// Opens it and has its agent run, as far as that can be done.
@@ -110,7 +153,9 @@ impl Environments {
             return Ok(refusal);
         }
         let is_current = |running: &Running| {
-            running.uid == environment.metadata.uid && running.generation == environment.metadata.generation
+            running.uid == environment.metadata.uid
+                && running.generation == environment.metadata.generation
+                && running.credentials == self.credentials_version(environment)
         };
         if !self.running.lock().get(key).is_some_and(is_current)
             && let Err(problem) = self.open(key, environment).await?
@@ -136,9 +181,11 @@ impl Environments {
         standing: &Standing,
         round: &mut Round,
     ) -> Result<(), Error> {
-        let Some(patch) = status::patch(environment, standing, round.now) else { return Ok(()) };
-        let api: Api<Environment> = Api::all(self.client.clone());
         let name = environment.metadata.name.as_deref().unwrap_or_default();
+        let survey = self.surveys.lock().get(&Name::new("", name)).cloned();
+        let census = survey.map(|survey| self.census(name, survey));
+        let Some(patch) = status::patch(environment, standing, census.as_ref(), round.now) else { return Ok(()) };
+        let api: Api<Environment> = Api::all(self.client.clone());
         match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => round.wrote(&self.caches.environments, &written),
             Err(error) if is_code(&error, 404) || is_code(&error, 409) => {}
@@ -168,9 +215,46 @@ impl Environments {
         Ok(())
     }
 
+    /// What an Environment has to say of what it holds.
+    fn census(&self, name: &str, survey: Survey) -> status::Census {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        status::Census {
+            drifted: count(self.caches.machines.count_by(&MACHINES_BY_DRIFT, name)),
+            limited: count(self.caches.machines.count_by(&MACHINES_BY_LIMIT, name)),
+            usage: survey.usage,
+            offer: survey.offer,
+            orphans: survey.orphans,
+            observed_at: survey.observed_at,
+        }
+    }
+
+    /// Who acts there, and whether an agent does so too.
+    fn provider_of(&self, key: &Name) -> Option<(Arc<dyn Provider>, bool)> {
+        self.running.lock().get(key).map(|running| (running.provider.clone(), running._agent.is_some()))
+    }
+
+    /// Takes down whether a place answers that has no agent to do so.
+    fn reached(&self, key: &Name, answer: Result<(), String>) {
+        if let Some(running) = self.running.lock().get(key) {
+            *running.reach.lock() = Some(answer);
+        }
+    }
+
+    /// When to come back: when it is time for another look, or to try again what failed.
+    fn next(&self, key: &Name, environment: &Environment, standing: &Standing, now: Timestamp) -> Next {
+        let runs_machines = |(provider, _): &(Arc<dyn Provider>, bool)| provider.abilities().runs_machines;
+        match (standing.next(), self.provider_of(key).filter(runs_machines)) {
+            (Next::Idle, Some(_)) => Next::After(self.due_in(key, environment, now).unwrap_or_default()),
+            (next, _) => next,
+        }
+    }
+
     /// Ends the work for an Environment. What runs there goes on.
     fn close(&self, key: &Name) {
         self.running.lock().remove(key);
+        self.surveys.lock().remove(key);
+        self.unanswered.lock().remove(key);
+        self.sights.forget(&key.name);
         if &*key.name != site::LOCAL {
             self.setup.providers.remove(&key.name);
         }
@@ -195,6 +279,18 @@ impl Controller for Environments {
         });
         let (own, environments) = (queue.clone(), caches.environments.clone());
         caches.pods.listen(move |change| wake_leaving(change, &environments, &own));
+        let (own, environments) = (queue.clone(), caches.environments.clone());
+        caches.secrets.listen(move |change| {
+            let Name { namespace, name } = Name::of(&**change.latest());
+            let opened = environments.by(&ENVIRONMENTS_BY_SECRET, &format!("{namespace}/{name}"));
+            opened.iter().for_each(|environment| own.add(Name::of(&**environment)));
+        });
+        let own = queue.clone();
+        caches.machines.listen(move |change| {
+            if tells(change.before.as_deref()) != tells(change.after.as_deref()) {
+                own.add(Name::new("", &change.latest().spec.environment));
+            }
+        });
     }
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
@@ -213,9 +309,11 @@ impl Controller for Environments {
             self.write_finalizers(&environment, kept, round).await?;
             return Ok(Next::Idle);
         }
+        self.stand(key, &environment).await?;
+        self.sweep(key, &environment, round).await?;
         let standing = self.stand(key, &environment).await?;
         self.write_status(&environment, &standing, round).await?;
-        Ok(standing.next())
+        Ok(self.next(key, &environment, &standing, round.now))
     }
 
     fn resign(&self) {
@@ -235,6 +333,12 @@ impl Controller for Environments {
     fn configuration() -> Configuration {
         Configuration::of_workloads()
     }
+}
+
+/// What an Environment says of a Machine: that it is there, that it drifts, or that a limit holds it.
+fn tells(machine: Option<&Machine>) -> (bool, bool, bool) {
+    let has = |values: Vec<String>| !values.is_empty();
+    machine.map(|machine| (true, has(drifting(machine)), has(limited(machine)))).unwrap_or_default()
 }
 
 /// Whether nothing keeps an Environment any more that is deleted.

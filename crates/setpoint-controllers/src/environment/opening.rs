@@ -19,6 +19,7 @@ impl Environments {
     /// Opens an Environment and has its agent run; or says why that cannot be.
     pub(super) async fn open(&self, key: &Name, environment: &Environment) -> Result<Result<(), Standing>, Error> {
         let spec = &environment.spec;
+        let credentials_version = self.credentials_version(environment);
         let credentials = match self.credentials(environment).await? {
             Ok(credentials) => credentials,
             Err(missing) => return Ok(Err(missing)),
@@ -39,9 +40,9 @@ impl Environments {
         // The one before it ends before the next begins.
         self.running.lock().remove(key);
         let reach = Arc::new(Mutex::new(None));
+        self.setup.providers.put(&key.name, provider.clone());
         let agent = provider.abilities().runs_pods.then(|| {
             let report = self.report(key, reach.clone());
-            self.setup.providers.put(&key.name, provider.clone());
             (self.setup.host)(NodeAgent {
                 context: self.nodes.clone(),
                 caches: self.caches.clone(),
@@ -53,8 +54,10 @@ impl Environments {
             })
         });
         let (uid, generation) = (environment.metadata.uid.clone(), environment.metadata.generation);
-        let running = Running { uid, generation, provider, reach, _agent: agent };
+        let running = Running { uid, generation, credentials: credentials_version, provider, reach, _agent: agent };
         self.running.lock().insert(key.clone(), running);
+        self.surveys.lock().remove(key);
+        self.unanswered.lock().remove(key);
         Ok(Ok(()))
     }
 
@@ -67,6 +70,13 @@ impl Environments {
                 queue.iter().for_each(|queue| queue.add(key.clone()));
             }
         })
+    }
+
+    /// Which version of its credentials an Environment would be opened with.
+    pub(super) fn credentials_version(&self, environment: &Environment) -> Option<String> {
+        let reference = environment.spec.credentials_secret_ref.as_ref()?;
+        let secret = self.caches.secrets.get(&Name::new(&reference.namespace, &reference.name))?;
+        secret.metadata.resource_version.clone()
     }
 
     async fn credentials(&self, environment: &Environment) -> Result<Result<Credentials, Standing>, Error> {

@@ -74,7 +74,8 @@ pub(super) fn is_node_of(node: &Node, environment: &Environment) -> bool {
     owners.any(|owner| Some(&owner.uid) == environment.metadata.uid.as_ref())
 }
 
-fn owner(environment: &Environment) -> OwnerReference {
+/// As the owner of what is made for it.
+pub(super) fn owner(environment: &Environment) -> OwnerReference {
     OwnerReference {
         api_version: Environment::api_version(&()).into_owned(),
         kind: Environment::kind(&()).into_owned(),

@@ -5,12 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, EnvironmentStatus, Guardrails, MAX_ORPHANS, Orphan};
 use setpoint_core::conditions;
+use setpoint_core::gate::Usage;
+use setpoint_deployer::provider::Offer;
 
 use crate::runtime::Next;
 
 const READY: &str = "Ready";
+const WITHIN_LIMITS: &str = "WithinLimits";
 /// When to try again what may be otherwise without a word to us.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -67,8 +70,26 @@ impl Standing {
     }
 }
 
+/// What there is in an Environment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Census {
+    /// How many Machines are not as desired.
+    pub drifted: u32,
+    /// How many Machines a limit holds back.
+    pub limited: u32,
+    pub usage: Usage,
+    pub offer: Offer,
+    pub orphans: Vec<Orphan>,
+    pub observed_at: Timestamp,
+}
+
 /// The patch that makes the status say so, unless it does.
-pub(super) fn patch(environment: &Environment, standing: &Standing, now: Timestamp) -> Option<Value> {
+pub(super) fn patch(
+    environment: &Environment,
+    standing: &Standing,
+    census: Option<&Census>,
+    now: Timestamp,
+) -> Option<Value> {
     let old = environment.status.clone().unwrap_or_default();
     let generation = environment.metadata.generation;
     let condition = Condition {
@@ -80,16 +101,85 @@ pub(super) fn patch(environment: &Environment, standing: &Standing, now: Timesta
         observed_generation: generation,
     };
     let mut conditions = old.conditions.clone();
-    conditions::set(&mut conditions, condition, Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    conditions::set(&mut conditions, condition, now);
+    if let Some(census) = census {
+        conditions::set(&mut conditions, within_limits(environment, census), now);
+    }
     // What ran by an earlier configuration goes on, and so does its Node.
     let node_name = environment.metadata.name.clone().filter(|_| standing.has_node).or(old.node_name.clone());
-    let is_same = old.conditions == conditions && old.observed_generation == generation && old.node_name == node_name;
-    (!is_same).then(|| {
+    let told = EnvironmentStatus { observed_generation: generation, conditions, node_name, ..old.clone() };
+    let told = census.map_or(told.clone(), |census| counted(told, census));
+    (told != old).then(|| {
         json!({
             "metadata": {"uid": environment.metadata.uid},
-            "status": {"conditions": conditions, "observedGeneration": generation, "nodeName": node_name},
+            "status": {
+                "conditions": told.conditions,
+                "observedGeneration": told.observed_generation,
+                "nodeName": told.node_name,
+                "capacity": told.capacity,
+                "prices": told.prices,
+                "hourlyCost": told.hourly_cost,
+                "instances": told.instances,
+                "gpus": told.gpus,
+                "drifted": told.drifted,
+                "orphanCount": told.orphan_count,
+                "orphans": told.orphans,
+                "observedAt": told.observed_at,
+            },
         })
     })
+}
+
+fn counted(status: EnvironmentStatus, census: &Census) -> EnvironmentStatus {
+    EnvironmentStatus {
+        capacity: census.offer.capacity.clone(),
+        prices: census.offer.prices.clone(),
+        hourly_cost: census.usage.hourly_cost,
+        instances: census.usage.instances,
+        gpus: census.usage.gpus,
+        drifted: Some(census.drifted),
+        orphan_count: u32::try_from(census.orphans.len()).ok(),
+        orphans: census.orphans.iter().take(MAX_ORPHANS).cloned().collect(),
+        observed_at: Some(census.observed_at),
+        ..status
+    }
+}
+
+/// Whether there is more than there may be, or something is held back so that there is not.
+fn within_limits(environment: &Environment, census: &Census) -> Condition {
+    let over = environment.spec.guardrails.as_ref().map(|limits| exceeded(limits, census.usage)).unwrap_or_default();
+    let (status, reason, message) = match (over.is_empty(), census.limited) {
+        (false, _) => (ConditionStatus::False, "OverLimit", over.join("; ")),
+        (true, 0) => (ConditionStatus::True, "WithinLimits", "no limit holds anything back".to_owned()),
+        (true, 1) => (ConditionStatus::False, "HeldBack", "a limit holds one Machine back".to_owned()),
+        (true, held) => (ConditionStatus::False, "HeldBack", format!("limits hold {held} Machines back")),
+    };
+    Condition {
+        type_: WITHIN_LIMITS.to_owned(),
+        status,
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        last_transition_time: None,
+        observed_generation: environment.metadata.generation,
+    }
+}
+
+/// The limits that what there is exceeds, as far as it is known.
+fn exceeded(limits: &Guardrails, usage: Usage) -> Vec<String> {
+    let count = |name: &str, limit: Option<u32>, now: Option<u32>| {
+        let (limit, now) = (limit?, now?);
+        (now > limit).then(|| format!("{name} {limit} is exceeded: there are {now}"))
+    };
+    let cost = limits.max_hourly_cost.zip(usage.hourly_cost).filter(|(limit, now)| now > limit);
+    [
+        cost.map(|(limit, now)| format!("maxHourlyCost ${limit} is exceeded: it costs ${now} an hour")),
+        count("maxGpus", limits.max_gpus, usage.gpus),
+        count("maxInstances", limits.max_instances, usage.instances),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[cfg(test)]
@@ -109,17 +199,17 @@ mod tests {
     fn a_status_is_written_where_it_says_something_else() {
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         let reachable = Standing::of_reach(Some(Ok(())));
-        let first = patch(&environment(json!({})), &reachable, now).expect("a first status");
+        let first = patch(&environment(json!({})), &reachable, None, now).expect("a first status");
         assert_eq!(first["status"]["nodeName"], "lab");
         assert_eq!(first["status"]["observedGeneration"], 2);
         assert_eq!(first["status"]["conditions"][0]["lastTransitionTime"], "2026-03-01T12:00:00Z");
         let told = environment(first["status"].clone());
-        assert_eq!(patch(&told, &reachable, now + Duration::from_secs(60)), None, "nothing is new");
+        assert_eq!(patch(&told, &reachable, None, now + Duration::from_secs(60)), None, "nothing is new");
         let broken = Standing::not_opened("spec.config.latency: unknown field");
-        let later = patch(&told, &broken, now + Duration::from_secs(60)).expect("it is broken now");
+        let later = patch(&told, &broken, None, now + Duration::from_secs(60)).expect("it is broken now");
         assert_eq!(later["status"]["conditions"][0]["lastTransitionTime"], "2026-03-01T12:01:00Z");
         assert_eq!(later["status"]["nodeName"], "lab", "what was there before goes on");
-        let taken = patch(&environment(json!({})), &Standing::name_taken("local"), now).expect("it is refused");
+        let taken = patch(&environment(json!({})), &Standing::name_taken("local"), None, now).expect("it is refused");
         assert_eq!(taken["status"]["nodeName"], Value::Null);
     }
 }

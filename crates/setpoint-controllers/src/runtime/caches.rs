@@ -1,18 +1,30 @@
 //! The caches that all controllers share: one watch for each kind, however many read it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Node, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::Resource;
+use kube::core::PartialObjectMeta;
+use setpoint_api::change_set::ChangeSet;
+use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
+use setpoint_api::interpolation::SourceKind;
+use setpoint_api::machine::Machine;
+use setpoint_api::planspec::Goal;
+use setpoint_api::planspec::gate::Gate;
+use setpoint_api::review::Review;
+use setpoint_api::step::Target;
+use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
+use crate::plan::Outline;
 
 /// By the uid of the controller that owns it.
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
@@ -35,6 +47,33 @@ pub const JOBS_BY_SELECTOR: Index<Job> = Index { name: "selector", values: job_s
 pub const SERVICES_BY_SELECTOR: Index<Service> = Index { name: "selector", values: service_selector };
 /// By the Service that it is of, as `namespace/name`.
 pub const SLICES_BY_SERVICE: Index<EndpointSlice> = Index { name: "service", values: service_of };
+/// By the Goal that it names, as `namespace/name`.
+pub const PLANS_BY_GOAL: Index<Outline> = Index { name: "goal", values: goal_of };
+
+/// By the Environment that its guest is in.
+pub const MACHINES_BY_ENVIRONMENT: Index<Machine> = Index { name: "environment", values: environment_of };
+/// By its uid, as the mark on a guest names it.
+pub const MACHINES_BY_UID: Index<Machine> = Index { name: "uid", values: machine_uid };
+/// By the guest it insists on, as `environment/providerId`.
+pub const MACHINES_BY_GUEST: Index<Machine> = Index { name: "guest", values: pinned };
+/// By each Machine that it depends on, as `namespace/name`.
+pub const MACHINES_BY_DEPENDENCY: Index<Machine> = Index { name: "dependency", values: dependencies };
+/// By each Secret and ConfigMap that it names. See [`source_value`].
+pub const MACHINES_BY_SOURCE: Index<Machine> = Index { name: "source", values: machine_sources };
+/// By the Environment, if it drifts.
+pub const MACHINES_BY_DRIFT: Index<Machine> = Index { name: "drift", values: drifting };
+/// By the Environment, if a limit of it holds it back.
+pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: limited };
+/// By the Secret with its credentials, as `namespace/name`.
+pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
+/// By the uid of the object that it was made for.
+pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values: owner };
+/// By each object that it has steps for. See [`target_value`].
+pub const CHANGE_SETS_BY_TARGET: Index<ChangeSet> = Index { name: "target", values: targets };
+/// By the Environment that its steps are taken in.
+pub const CHANGE_SETS_BY_ENVIRONMENT: Index<ChangeSet> = Index { name: "environment", values: place_of_steps };
+/// By the Gate that it is about, as `namespace/name`.
+pub const REVIEWS_BY_GATE: Index<Review> = Index { name: "gate", values: gate_of };
 
 #[derive(Debug, Clone)]
 pub struct Caches {
@@ -49,6 +88,16 @@ pub struct Caches {
     /// Those of `kube-node-lease` alone.
     pub node_leases: Arc<Cache<Lease>>,
     pub environments: Arc<Cache<Environment>>,
+    pub machines: Arc<Cache<Machine>>,
+    pub change_sets: Arc<Cache<ChangeSet>>,
+    pub gates: Arc<Cache<Gate>>,
+    pub reviews: Arc<Cache<Review>>,
+    /// Which there are, and in which version; what is in them is read by those who need it.
+    pub secrets: Arc<Cache<PartialObjectMeta<Secret>>>,
+    pub config_maps: Arc<Cache<PartialObjectMeta<ConfigMap>>>,
+    pub goals: Arc<Cache<Goal>>,
+    /// Without their work.
+    pub plans: Arc<Cache<Outline>>,
 }
 
 /// A moment in the life of the caches: how many lists of each kind were begun.
@@ -76,13 +125,35 @@ impl Default for Caches {
             endpoints: Cache::new("Endpoints", &[]),
             nodes: Cache::new("Node", &[]),
             node_leases: Cache::new("Lease", &[]),
-            environments: Cache::new("Environment", &[]),
+            environments: Cache::new("Environment", &[ENVIRONMENTS_BY_SECRET]),
+            machines: Cache::new(
+                "Machine",
+                &[
+                    MACHINES_BY_ENVIRONMENT,
+                    MACHINES_BY_UID,
+                    MACHINES_BY_GUEST,
+                    MACHINES_BY_DEPENDENCY,
+                    MACHINES_BY_SOURCE,
+                    MACHINES_BY_DRIFT,
+                    MACHINES_BY_LIMIT,
+                ],
+            ),
+            change_sets: Cache::new(
+                "ChangeSet",
+                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT],
+            ),
+            gates: Cache::new("Gate", &[]),
+            reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
+            secrets: Cache::new("Secret", &[]),
+            config_maps: Cache::new("ConfigMap", &[]),
+            goals: Cache::new("Goal", &[]),
+            plans: Cache::new("Plan", &[PLANS_BY_GOAL]),
         }
     }
 }
 
 impl Caches {
-    pub fn all(&self) -> [&dyn Follows; 10] {
+    pub fn all(&self) -> [&dyn Follows; 18] {
         [
             &*self.pods,
             &*self.replica_sets,
@@ -94,6 +165,14 @@ impl Caches {
             &*self.nodes,
             &*self.node_leases,
             &*self.environments,
+            &*self.machines,
+            &*self.change_sets,
+            &*self.gates,
+            &*self.reviews,
+            &*self.secrets,
+            &*self.config_maps,
+            &*self.goals,
+            &*self.plans,
         ]
     }
 
@@ -184,6 +263,77 @@ fn service_of(slice: &EndpointSlice) -> Vec<String> {
     let service = slice.metadata.labels.iter().flatten().find(|(key, _)| *key == "kubernetes.io/service-name");
     let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
     service.map(|(_, name)| format!("{namespace}/{name}")).into_iter().collect()
+}
+
+fn environment_of(machine: &Machine) -> Vec<String> {
+    vec![machine.spec.environment.clone()]
+}
+
+/// The Environment of a Machine that drifts.
+pub fn drifting(machine: &Machine) -> Vec<String> {
+    let drifted = machine.status.as_ref().and_then(|status| condition(status, DRIFTED));
+    let is_drifting = drifted.is_some_and(|drifted| drifted.status == ConditionStatus::True);
+    is_drifting.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
+/// The Environment of a Machine that one of its limits holds back.
+pub fn limited(machine: &Machine) -> Vec<String> {
+    let synced = machine.status.as_ref().and_then(|status| condition(status, SYNCED));
+    let is_limited = synced.is_some_and(|synced| synced.reason.as_deref() == Some(reason::OVER_LIMIT));
+    is_limited.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
+fn machine_uid(machine: &Machine) -> Vec<String> {
+    machine.metadata.uid.clone().into_iter().collect()
+}
+
+fn pinned(machine: &Machine) -> Vec<String> {
+    let id = machine.spec.provider_id.as_ref();
+    id.map(|id| format!("{}/{id}", machine.spec.environment)).into_iter().collect()
+}
+
+fn dependencies(machine: &Machine) -> Vec<String> {
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    machine.spec.depends_on.iter().map(|name| format!("{namespace}/{name}")).collect()
+}
+
+fn machine_sources(machine: &Machine) -> Vec<String> {
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    machine.spec.sources().into_iter().map(|(kind, name)| source_value(kind, namespace, name)).collect()
+}
+
+/// How a Secret or ConfigMap is written in an index.
+pub fn source_value(kind: SourceKind, namespace: &str, name: &str) -> String {
+    format!("{kind} {namespace}/{name}")
+}
+
+fn targets(change_set: &ChangeSet) -> Vec<String> {
+    let steps = change_set.status.iter().flat_map(|status| &status.steps);
+    let values: BTreeSet<String> = steps.map(|step| target_value(&step.target)).collect();
+    values.into_iter().collect()
+}
+
+/// How the object of a step is written in an index.
+pub fn target_value(target: &Target) -> String {
+    format!("{} {}/{}", target.kind, target.namespace, target.name)
+}
+
+fn place_of_steps(change_set: &ChangeSet) -> Vec<String> {
+    vec![change_set.spec.environment.clone()]
+}
+
+fn gate_of(review: &Review) -> Vec<String> {
+    let namespace = review.metadata.namespace.as_deref().unwrap_or_default();
+    vec![format!("{namespace}/{}", review.spec.gate)]
+}
+
+fn credentials(environment: &Environment) -> Vec<String> {
+    let secret = environment.spec.credentials_secret_ref.as_ref();
+    secret.map(|secret| format!("{}/{}", secret.namespace, secret.name)).into_iter().collect()
+}
+
+fn goal_of(plan: &Outline) -> Vec<String> {
+    plan.goal().map(|goal| goal.to_string()).into_iter().collect()
 }
 
 /// How a label is written in an index.

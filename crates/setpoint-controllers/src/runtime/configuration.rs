@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::Client;
 
 use super::clock::Clock;
+use super::fence::Fence;
 use crate::events::{Recorder, Source};
 use crate::metrics::Metrics;
 use crate::queue;
@@ -67,6 +68,8 @@ pub struct Context {
     pub seed: Option<u64>,
     /// Whether Events are told.
     pub tells: bool,
+    /// What says under which leadership one acts; none where there is no election.
+    pub fence: Option<Fence>,
 }
 
 impl std::fmt::Debug for Context {
@@ -77,12 +80,17 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, clock: Clock) -> Context {
-        Context { client, clock, metrics: Metrics::default(), seed: None, tells: true }
+        Context { client, clock, metrics: Metrics::default(), seed: None, tells: true, fence: None }
     }
 
     /// The same for another client.
     pub fn acting_through(&self, client: Client) -> Context {
         Context { client, ..self.clone() }
+    }
+
+    /// The term of the leadership under which one acts.
+    pub fn epoch(&self) -> i64 {
+        self.fence.as_ref().and_then(Fence::epoch).unwrap_or_default()
     }
 
     /// Tells Events on behalf of a component, such as `replicaset-controller`.

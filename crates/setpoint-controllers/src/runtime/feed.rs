@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
+use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use prometheus_client::metrics::counter::Counter;
@@ -33,6 +34,14 @@ pub fn feed(caches: &Caches, client: &Client, metrics: &Metrics) -> JoinSet<()> 
     feeds.all(&caches.nodes);
     feeds.those(node_leases(client), &caches.node_leases);
     feeds.all(&caches.environments);
+    feeds.all(&caches.machines);
+    feeds.all(&caches.change_sets);
+    feeds.all(&caches.gates);
+    feeds.all(&caches.reviews);
+    feeds.metadata(&caches.secrets);
+    feeds.metadata(&caches.config_maps);
+    feeds.all(&caches.goals);
+    feeds.all(&caches.plans);
     feeds.tasks
 }
 
@@ -59,6 +68,25 @@ impl Feeds<'_> {
         let events = events.modify(|object| object.meta_mut().managed_fields = None).default_backoff();
         self.tasks.spawn(follow(events, cache.clone(), self.metrics.gaps(cache.kind())));
     }
+
+    fn metadata<K>(&mut self, cache: &Arc<Cache<PartialObjectMeta<K>>>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let config = watcher::Config::default().page_size(PAGE);
+        let events = watcher::watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), config);
+        let events = events.modify(bare).default_backoff();
+        self.tasks.spawn(follow(events, cache.clone(), self.metrics.gaps(cache.kind())));
+    }
+}
+
+/// What is kept of an object of which only its name and version matter: what people apply stands in an annotation, and a
+/// Secret with it.
+pub fn bare<K>(object: &mut PartialObjectMeta<K>) {
+    let metadata = &mut object.metadata;
+    metadata.annotations = None;
+    metadata.labels = None;
+    metadata.managed_fields = None;
 }
 
 /// The Leases by which Nodes say that they are alive.

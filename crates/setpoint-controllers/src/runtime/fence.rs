@@ -40,6 +40,12 @@ impl Fence {
         self.header().is_some()
     }
 
+    /// The term of the leadership, while one leads.
+    pub fn epoch(&self) -> Option<i64> {
+        let header = self.header()?;
+        header.to_str().ok()?.split('/').nth(2)?.parse().ok()
+    }
+
     pub(super) fn open(&self, header: HeaderValue, until: Instant) {
         *self.0.lock() = Some(Leadership { header, until });
     }

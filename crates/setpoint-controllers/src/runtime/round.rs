@@ -45,6 +45,11 @@ impl Round {
         Round { now, writes: Vec::new() }
     }
 
+    /// The time that statuses tell: Kubernetes' times have no fractions of a second.
+    pub fn second(&self) -> Timestamp {
+        Timestamp::from_second(self.now.as_second()).unwrap_or(self.now)
+    }
+
     /// Notes an object as the server gave it back after a write.
     pub fn wrote<K: Resource<DynamicType = ()> + Send + Sync + 'static>(&mut self, cache: &Arc<Cache<K>>, object: &K) {
         let expected = cache.expect(object);

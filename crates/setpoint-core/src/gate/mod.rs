@@ -20,6 +20,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,11 +34,12 @@ pub use self::budget::{Gpus, Limit, Usage};
 pub use self::ledger::{ledger_entry, prune, record};
 pub use self::project::gate_status;
 pub use self::quorum::Approvals;
+pub(crate) use self::quorum::{Standing, standings};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
+pub use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
-use self::quorum::Quorums;
 
 /// Everything that the gate's decision depends on.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +64,8 @@ pub struct Input<'a> {
     pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
-    /// The user who asked for the change.
-    pub requested_by: &'a str,
+    /// The users who asked for the change: who asks about it, and who wrote what it is about.
+    pub requesters: &'a BTreeSet<&'a str>,
     /// The uid by which a review names this cluster.
     pub cluster_uid: &'a str,
     /// The namespace of the gate.
@@ -83,6 +85,8 @@ pub struct Decision {
     pub steps: Vec<Judged>,
     /// What became of each review, by name.
     pub reviews: Vec<Reviewed>,
+    /// When the first of the approvals ends that count now.
+    pub approved_until: Option<Timestamp>,
 }
 
 /// A step and what becomes of it.
@@ -148,22 +152,27 @@ pub enum Refusal {
 
 /// What may run now, what waits, and what is refused.
 pub fn gate(input: &Input<'_>) -> Decision {
-    let no_policy = Approval::default();
+    let (standings, reviews) = standings(input);
+    let approved_until = standings.iter().filter_map(|standing| standing.approved_until).min();
+    Decision { steps: decide(input, &standings), reviews, approved_until }
+}
+
+/// A verdict for each step, given what people said of each.
+pub(crate) fn decide(input: &Input<'_>, standings: &[Standing]) -> Vec<Judged> {
     let no_limits = Guardrails::default();
-    let quorums = Quorums::of(input, input.approval.unwrap_or(&no_policy));
     let mut budget = Budget::of(input, input.guardrails.unwrap_or(&no_limits));
     let mut running = BTreeSet::new();
     let mut judged = Vec::with_capacity(input.steps.len());
-    for (index, step) in input.steps.iter().enumerate() {
-        let verdict = refusal(input, step, quorums.rejection(index), &budget)
-            .or_else(|| unmet(step, quorums.missing(index), &running))
+    for (step, standing) in input.steps.iter().zip(standings) {
+        let verdict = refusal(input, step, standing.rejection(), &budget)
+            .or_else(|| unmet(step, &standing.missing, &running))
             .unwrap_or_else(|| budget.admit(step));
         if verdict == Verdict::Run {
             running.insert(step.id.as_str());
         }
         judged.push(Judged { step: step.id.clone(), digest: step.digest.clone(), verdict });
     }
-    Decision { steps: judged, reviews: quorums.into_reviews() }
+    judged
 }
 
 fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &Budget<'_>) -> Option<Verdict> {
@@ -175,10 +184,10 @@ fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &
         .map(|reason| Verdict::Refuse { reason })
 }
 
-fn unmet(step: &Step, missing: Vec<Approvals>, running: &BTreeSet<&str>) -> Option<Verdict> {
+fn unmet(step: &Step, missing: &[Approvals], running: &BTreeSet<&str>) -> Option<Verdict> {
     let held_by = step.depends_on.iter().filter(|id| !running.contains(id.as_str()));
     let steps = held_by.map(|id| Need::Step { id: id.clone() });
-    let needs: Vec<Need> = missing.into_iter().map(Need::Approvals).chain(steps).collect();
+    let needs: Vec<Need> = missing.iter().cloned().map(Need::Approvals).chain(steps).collect();
     (!needs.is_empty()).then_some(Verdict::Wait { needs })
 }
 
@@ -198,6 +207,11 @@ impl Verdict {
     /// Whether more people must approve.
     pub fn waits_for_people(&self) -> bool {
         matches!(self, Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Approvals(_))))
+    }
+
+    /// Whether somebody who may decide said no.
+    pub fn is_rejected(&self) -> bool {
+        matches!(self, Verdict::Refuse { reason: Refusal::Rejected { .. } })
     }
 
     /// When to ask again although nothing else happens: from then on, time no longer holds the step.

@@ -7,16 +7,16 @@ use setpoint_api::planspec::gate::{
 };
 use setpoint_api::review;
 
-use super::{Decision, Evidence, Input, Outcome, Refusal, Verdict};
+use super::{Decision, Evidence, Outcome};
 
 /// The status of the gate that a decision was made for. Conditions and generations are the caller's to set: they depend
 /// on the status before.
 ///
 /// A gate is about people: it is approved as soon as nobody is waited for, whether or not a budget holds a step back. It
 /// is rejected once a step is, and nobody is waited for to decide on another.
-pub fn gate_status(input: &Input<'_>, decision: &Decision) -> GateStatus {
+pub fn gate_status(evidence: &[Evidence<'_>], decision: &Decision) -> GateStatus {
     let phase = phase(decision);
-    let mut evidence: Vec<&Evidence<'_>> = input.evidence.iter().collect();
+    let mut evidence: Vec<&Evidence<'_>> = evidence.iter().collect();
     evidence.sort_by(|one, other| one.order().cmp(&other.order()));
     GateStatus {
         phase: Some(phase),
@@ -31,15 +31,11 @@ fn phase(decision: &Decision) -> GatePhase {
         GatePhase::Pending
     } else if decision.waits_for_people() {
         GatePhase::Waiting
-    } else if decision.steps.iter().any(|judged| is_rejected(&judged.verdict)) {
+    } else if decision.steps.iter().any(|judged| judged.verdict.is_rejected()) {
         GatePhase::Rejected
     } else {
         GatePhase::Approved
     }
-}
-
-fn is_rejected(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Refuse { reason: Refusal::Rejected { .. } })
 }
 
 fn action(evidence: &Evidence<'_>) -> ReviewAction {

@@ -38,64 +38,43 @@ impl Approvals {
     }
 }
 
-/// What people said of each step.
-#[derive(Debug)]
-pub(super) struct Quorums {
-    steps: Vec<Standing>,
-    reviews: Vec<Reviewed>,
-}
-
 /// What people said of one step.
-#[derive(Debug, Default)]
-struct Standing {
-    missing: Vec<Approvals>,
-    rejected_by: BTreeMap<String, String>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    /// What it still lacks, by class.
+    pub(crate) missing: Vec<Approvals>,
+    /// Who rejected it, and by which review.
+    pub(crate) rejected_by: BTreeMap<String, String>,
+    /// When the first of its approvals ends.
+    pub(crate) approved_until: Option<Timestamp>,
 }
 
-impl Quorums {
-    pub(super) fn of(input: &Input<'_>, approval: &Approval) -> Quorums {
-        let mut evidence = input.evidence.to_vec();
-        evidence.sort_by(|one, other| one.order().cmp(&other.order()));
-        let bench = Bench::of(input, approval, &evidence);
-        let by_digest = by_digest(&evidence);
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
-        let mut steps = Vec::with_capacity(input.steps.len());
-        for step in input.steps {
-            let places = by_digest.get(step.digest.as_str()).map_or(&[][..], Vec::as_slice);
-            let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
-            let mut standing = Standing::default();
-            for class in step.classes() {
-                let requirement = approval.requirement(class);
-                let judged = judge(&bench, &candidates, &requirement);
-                standing.add(&judged, class, &requirement, input.requested_by);
-                judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
-            }
-            steps.push(standing);
+/// What people said of each step, and what became of each review, by name.
+pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
+    let no_policy = Approval::default();
+    let approval = input.approval.unwrap_or(&no_policy);
+    let mut evidence = input.evidence.to_vec();
+    evidence.sort_by(|one, other| one.order().cmp(&other.order()));
+    let bench = Bench::of(input, approval, &evidence);
+    let by_digest = by_digest(&evidence);
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
+    let mut standings = Vec::with_capacity(input.steps.len());
+    for step in input.steps {
+        let places = by_digest.get(step.digest.as_str()).map_or(&[][..], Vec::as_slice);
+        let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
+        let mut standing = Standing::default();
+        for class in step.classes() {
+            let requirement = approval.requirement(class);
+            let judged = judge(&bench, &candidates, &requirement);
+            standing.add(&judged, class, &requirement, input.requesters);
+            judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
         }
-        let reviews = evidence.iter().zip(outcomes);
-        let mut reviews: Vec<Reviewed> =
-            reviews.map(|(evidence, outcome)| reviewed(&bench, evidence, outcome)).collect();
-        reviews.sort_by(|one, other| one.review.cmp(&other.review));
-        Quorums { steps, reviews }
+        standings.push(standing);
     }
-
-    /// Who rejected a step.
-    pub(super) fn rejection(&self, step: usize) -> Option<Refusal> {
-        let rejected_by = &self.steps.get(step)?.rejected_by;
-        (!rejected_by.is_empty()).then(|| Refusal::Rejected {
-            by: rejected_by.keys().cloned().collect(),
-            reviews: rejected_by.values().cloned().collect(),
-        })
-    }
-
-    /// What a step still lacks, by class.
-    pub(super) fn missing(&self, step: usize) -> Vec<Approvals> {
-        self.steps.get(step).map(|standing| standing.missing.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn into_reviews(self) -> Vec<Reviewed> {
-        self.reviews
-    }
+    let reviews = evidence.iter().zip(outcomes);
+    let mut reviews: Vec<Reviewed> = reviews.map(|(evidence, outcome)| reviewed(&bench, evidence, outcome)).collect();
+    reviews.sort_by(|one, other| one.review.cmp(&other.review));
+    (standings, reviews)
 }
 
 /// A review that names a step, by its place in the order of time.
@@ -122,14 +101,15 @@ fn judge<'a>(bench: &Bench<'_>, candidates: &[Candidate<'a>], requirement: &Requ
     let mut last_word: BTreeMap<&str, &Evidence<'_>> = BTreeMap::new();
     let mut judged = Vec::with_capacity(candidates.len());
     for (place, evidence) in candidates.iter().copied() {
-        let misdirected = bench.misdirected(evidence);
-        let misdated = bench.misdated(evidence);
-        let unfit = bench.unfit(place, evidence, requirement);
-        if misdirected.is_none() && misdated.is_none() && unfit.is_none() {
+        let barred = (bench.unsound(evidence, Some(requirement)))
+            .or_else(|| bench.misdirected(evidence))
+            .or_else(|| bench.unfit(evidence, requirement))
+            .or_else(|| bench.misdated(evidence));
+        let copied = bench.copied(place, evidence);
+        if barred.is_none() && copied.is_none() {
             last_word.insert(&evidence.review.spec.reviewer, evidence);
         }
-        let expired = bench.expired(evidence, Some(requirement));
-        let discount = misdirected.or(expired).or(misdated).or(unfit);
+        let discount = barred.or_else(|| bench.expired(evidence, requirement)).or(copied);
         judged.push(Judgement { place, evidence, discount });
     }
     for judgement in judged.iter_mut().filter(|judgement| judgement.discount.is_none()) {
@@ -161,22 +141,38 @@ impl Judgement<'_> {
 }
 
 impl Standing {
-    fn add(&mut self, judged: &[Judgement<'_>], class: Class, requirement: &Requirement<'_>, requested_by: &str) {
+    /// Who rejected the step.
+    pub(crate) fn rejection(&self) -> Option<Refusal> {
+        (!self.rejected_by.is_empty()).then(|| Refusal::Rejected {
+            by: self.rejected_by.keys().cloned().collect(),
+            reviews: self.rejected_by.values().cloned().collect(),
+        })
+    }
+
+    fn add(
+        &mut self,
+        judged: &[Judgement<'_>],
+        class: Class,
+        requirement: &Requirement<'_>,
+        requesters: &BTreeSet<&str>,
+    ) {
         let mut approved = BTreeMap::new();
         for judgement in judged.iter().filter(|judgement| judgement.discount.is_none()) {
             let reviewer = judgement.evidence.review.spec.reviewer.clone();
-            match judgement.evidence.holds_until(Some(requirement)) {
+            match judgement.evidence.holds_until(requirement) {
                 Some(until) => approved.insert(reviewer, until).map(|_| ()),
                 None => self.rejected_by.insert(reviewer, judgement.evidence.name().to_owned()).map(|_| ()),
             };
         }
+        self.approved_until = approved.values().copied().chain(self.approved_until).min();
         let approvals = Approvals {
             class,
             required: requirement.approvals,
             approved,
             roles: requirement.roles.iter().cloned().collect(),
             signature: needs_signature(requirement),
-            except: (!requirement.requester_may_approve).then(|| requested_by.to_owned()),
+            except: (!requirement.requester_may_approve)
+                .then(|| requesters.iter().copied().collect::<Vec<_>>().join(" or ")),
         };
         if approvals.missing() > 0 {
             self.missing.push(approvals);
@@ -186,10 +182,8 @@ impl Standing {
 
 /// A review that was judged for no step is of none: it names none that is here, or none at all.
 fn reviewed(bench: &Bench<'_>, evidence: &Evidence<'_>, outcome: Option<Outcome>) -> Reviewed {
-    let reason = || {
-        let discount = bench.misdirected(evidence).or_else(|| bench.expired(evidence, None));
-        discount.or_else(|| bench.misdated(evidence)).unwrap_or(Discount::Stale)
-    };
+    let fault = || bench.unsound(evidence, None).or_else(|| bench.misdirected(evidence));
+    let reason = || fault().unwrap_or(Discount::Stale);
     Reviewed {
         review: evidence.name().to_owned(),
         reviewer: evidence.review.spec.reviewer.clone(),

@@ -1,8 +1,9 @@
 //! Whether a review counts, and if not, the one reason why.
 //!
 //! A review is judged for each step that it names and each class of that step, since every class has its own rules. The
-//! first reason in the order of [`Discount`] is the one that is told. A review that counts for some step and class
-//! counts; of one that counts for none, the reason of the judgement that got furthest is told.
+//! first reason in the order of [`Discount`] is the one that is told: what it is and who signed it (format, namespace,
+//! key, signature), then what it is about, then when it holds, then whether it is a copy. A review that counts for some
+//! step and class counts; of one that counts for none, the reason of the judgement that got furthest is told.
 //!
 //! Two rules lean to the safe side. A rejection does not expire, and who asked for a change may always reject it. And
 //! what a person said is undone only by what the same person says later and may say: a verdict that would not count
@@ -35,10 +36,14 @@ pub struct Evidence<'a> {
 pub enum Signature<'a> {
     /// There is none.
     Unsigned,
+    /// It cannot be read, for this reason.
+    Malformed { reason: &'a str },
+    /// It was made for another purpose, with this namespace.
+    OtherNamespace { namespace: &'a str },
     /// It is a signature of this review by the key of this material.
     Valid { material: &'a str },
-    /// It is not, for this reason.
-    Invalid { reason: &'a str },
+    /// It says to be by the key of this material, and is not a signature of this review, for this reason.
+    Invalid { material: &'a str, reason: &'a str },
 }
 
 /// What became of a review.
@@ -67,30 +72,16 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Discount {
-    /// It is about another gate.
-    #[serde(rename_all = "camelCase")]
-    OtherGate { gate: String },
-    /// It is for another cluster.
-    OtherCluster,
     /// It says neither yes nor no.
     Comment,
-    /// It held until then.
-    #[serde(rename_all = "camelCase")]
-    Expired { at: Timestamp },
-    /// It is older than the gate.
-    BeforeGate,
-    /// It is dated in the future.
-    #[serde(rename_all = "camelCase")]
-    FutureDated { created_at: Timestamp },
-    /// No step has a digest that it names: what was reviewed has changed.
-    Stale,
-    /// Who asked for the change may not approve it.
-    Requester,
     /// It must be signed, and is not.
     Unsigned,
-    /// Its signature is not valid.
+    /// Its signature cannot be read.
     #[serde(rename_all = "camelCase")]
-    InvalidSignature { reason: String },
+    MalformedSignature { reason: String },
+    /// Its signature was made for another purpose.
+    #[serde(rename_all = "camelCase")]
+    OtherNamespace { namespace: String },
     /// It is signed, and does not say for which cluster, until when, or under which nonce.
     Unbound,
     /// It is signed with a key that the environment does not list.
@@ -101,6 +92,26 @@ pub enum Discount {
     /// The key has none of the roles that are asked for.
     #[serde(rename_all = "camelCase")]
     RoleNotAllowed { roles: BTreeSet<String> },
+    /// Its signature is not valid.
+    #[serde(rename_all = "camelCase")]
+    InvalidSignature { reason: String },
+    /// It is about another gate.
+    #[serde(rename_all = "camelCase")]
+    OtherGate { gate: String },
+    /// It is for another cluster.
+    OtherCluster,
+    /// No step has a digest that it names: what was reviewed has changed.
+    Stale,
+    /// Who asked for the change may not approve it.
+    Requester,
+    /// It is older than the gate.
+    BeforeGate,
+    /// It is dated in the future.
+    #[serde(rename_all = "camelCase")]
+    FutureDated { created_at: Timestamp },
+    /// It held until then.
+    #[serde(rename_all = "camelCase")]
+    Expired { at: Timestamp },
     /// Its nonce was used before: it is a copy.
     NonceUsed,
     /// The same person decided otherwise later.
@@ -109,6 +120,38 @@ pub enum Discount {
     /// The same person said the same again later: one person counts once.
     #[serde(rename_all = "camelCase")]
     Repeated { by: String },
+}
+
+impl Discount {
+    /// The reason in one word, as a condition tells it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Discount::Comment => "Comment",
+            Discount::Unsigned => "Unsigned",
+            Discount::MalformedSignature { .. } => "MalformedSignature",
+            Discount::OtherNamespace { .. } => "OtherNamespace",
+            Discount::Unbound => "Unbound",
+            Discount::KeyNotListed => "KeyNotListed",
+            Discount::KeyOfAnother { .. } => "KeyOfAnother",
+            Discount::RoleNotAllowed { .. } => "RoleNotAllowed",
+            Discount::InvalidSignature { .. } => "InvalidSignature",
+            Discount::OtherGate { .. } => "OtherGate",
+            Discount::OtherCluster => "OtherCluster",
+            Discount::Stale => "Stale",
+            Discount::Requester => "Requester",
+            Discount::BeforeGate => "BeforeGate",
+            Discount::FutureDated { .. } => "FutureDated",
+            Discount::Expired { .. } => "Expired",
+            Discount::NonceUsed => "NonceUsed",
+            Discount::Superseded { .. } => "Superseded",
+            Discount::Repeated { .. } => "Repeated",
+        }
+    }
+
+    /// Whether somebody tried what they may not: not a comment, and not a verdict that was good and no longer is.
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, Discount::Comment | Discount::Superseded { .. } | Discount::Repeated { .. })
+    }
 }
 
 impl Evidence<'_> {
@@ -122,13 +165,13 @@ impl Evidence<'_> {
     }
 
     /// Until when an approval holds. A rejection holds until it is undone.
-    pub(super) fn holds_until(&self, requirement: Option<&Requirement<'_>>) -> Option<Timestamp> {
+    pub(super) fn holds_until(&self, requirement: &Requirement<'_>) -> Option<Timestamp> {
         let spec = &self.review.spec;
         if spec.decision == review::Decision::Reject {
             return None;
         }
-        let by_policy = requirement.map(|rule| later(self.created_at, i64::from(rule.expiry_seconds)));
-        [spec.expires_at, by_policy].into_iter().flatten().min()
+        let by_policy = later(self.created_at, i64::from(requirement.expiry_seconds));
+        Some(spec.expires_at.map_or(by_policy, |at| at.min(by_policy)))
     }
 }
 
@@ -152,6 +195,32 @@ impl<'a> Bench<'a> {
         Bench { input, approval, nonces: nonces.collect() }
     }
 
+    /// Why the review is no verdict, or not one of who it says: by its signature, for a class with this requirement; where
+    /// it is of no step, as far as can be said without one.
+    pub(super) fn unsound(&self, evidence: &Evidence<'_>, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
+        let spec = &evidence.review.spec;
+        if spec.decision == review::Decision::Comment {
+            return Some(Discount::Comment);
+        }
+        let is_asked = requirement.is_some_and(needs_signature);
+        let (material, fault) = match evidence.signature {
+            Signature::Unsigned => return is_asked.then_some(Discount::Unsigned),
+            Signature::Malformed { reason } => {
+                return Some(Discount::MalformedSignature { reason: reason.to_owned() });
+            }
+            Signature::OtherNamespace { namespace } => {
+                return Some(Discount::OtherNamespace { namespace: namespace.to_owned() });
+            }
+            Signature::Valid { material } => (material, None),
+            Signature::Invalid { material, reason } => (material, Some(reason.to_owned())),
+        };
+        let is_bound = spec.nonce.is_some() && spec.expires_at.is_some() && spec.cluster_uid.is_some();
+        (!is_bound)
+            .then_some(Discount::Unbound)
+            .or_else(|| self.key_fault(&spec.reviewer, material, requirement))
+            .or_else(|| fault.map(|reason| Discount::InvalidSignature { reason }))
+    }
+
     /// Why the review is none of this gate's business.
     pub(super) fn misdirected(&self, evidence: &Evidence<'_>) -> Option<Discount> {
         let spec = &evidence.review.spec;
@@ -159,16 +228,19 @@ impl<'a> Bench<'a> {
         if spec.gate != self.input.gate || namespace != self.input.namespace {
             return Some(Discount::OtherGate { gate: format!("{namespace}/{}", spec.gate) });
         }
-        if spec.cluster_uid.as_deref().is_some_and(|uid| uid != self.input.cluster_uid) {
-            return Some(Discount::OtherCluster);
-        }
-        (spec.decision == review::Decision::Comment).then_some(Discount::Comment)
+        let is_other = spec.cluster_uid.as_deref().is_some_and(|uid| uid != self.input.cluster_uid);
+        is_other.then_some(Discount::OtherCluster)
     }
 
-    /// Why the review no longer holds; where it is of no step, by what it says itself.
-    pub(super) fn expired(&self, evidence: &Evidence<'_>, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
-        let at = evidence.holds_until(requirement).filter(|at| *at <= self.input.now)?;
-        Some(Discount::Expired { at })
+    /// Why this reviewer may not decide on a class of steps.
+    pub(super) fn unfit(&self, evidence: &Evidence<'_>, requirement: &Requirement<'_>) -> Option<Discount> {
+        let spec = &evidence.review.spec;
+        let approves = spec.decision == review::Decision::Approve;
+        // Where nobody knows who asked, anybody may have.
+        let requesters = self.input.requesters;
+        let is_unknown = requesters.is_empty() || requesters.contains("");
+        let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
+        (approves && !requirement.requester_may_approve && may_be_requester).then_some(Discount::Requester)
     }
 
     pub(super) fn misdated(&self, evidence: &Evidence<'_>) -> Option<Discount> {
@@ -182,56 +254,37 @@ impl<'a> Bench<'a> {
         is_future.then_some(Discount::FutureDated { created_at })
     }
 
-    /// Why this reviewer may not decide on a class of steps, with this signature.
-    pub(super) fn unfit(
-        &self,
-        place: usize,
-        evidence: &Evidence<'_>,
-        requirement: &Requirement<'_>,
-    ) -> Option<Discount> {
+    /// Why the review no longer holds.
+    pub(super) fn expired(&self, evidence: &Evidence<'_>, requirement: &Requirement<'_>) -> Option<Discount> {
+        let at = evidence.holds_until(requirement).filter(|at| *at <= self.input.now)?;
+        Some(Discount::Expired { at })
+    }
+
+    /// Whether a signed review is a copy. Nonces are a reviewer's own, so that nobody can use up another's.
+    pub(super) fn copied(&self, place: usize, evidence: &Evidence<'_>) -> Option<Discount> {
         let spec = &evidence.review.spec;
-        let approves = spec.decision == review::Decision::Approve;
-        // Where nobody knows who asked, anybody may have.
-        let may_be_requester = self.input.requested_by.is_empty() || spec.reviewer == self.input.requested_by;
-        if approves && !requirement.requester_may_approve && may_be_requester {
-            return Some(Discount::Requester);
-        }
-        let material = match evidence.signature {
-            Signature::Unsigned => return needs_signature(requirement).then_some(Discount::Unsigned),
-            Signature::Invalid { reason } => {
-                return Some(Discount::InvalidSignature { reason: reason.to_owned() });
-            }
-            Signature::Valid { material } => material,
-        };
-        let is_bound = spec.nonce.is_some() && spec.expires_at.is_some() && spec.cluster_uid.is_some();
-        (!is_bound)
-            .then_some(Discount::Unbound)
-            .or_else(|| self.key_fault(&spec.reviewer, material, requirement))
-            .or_else(|| self.is_copy(place, &spec.reviewer, spec.nonce.as_deref()).then_some(Discount::NonceUsed))
+        let nonce = spec.nonce.as_deref().filter(|_| evidence.signature != Signature::Unsigned)?;
+        let mut earlier = self.nonces.range((&*spec.reviewer, nonce, 0)..(&*spec.reviewer, nonce, place));
+        let was_used = self.input.used_nonces.contains(&(spec.reviewer.clone(), nonce.to_owned()));
+        (earlier.next().is_some() || was_used).then_some(Discount::NonceUsed)
     }
 
     /// Where no signature is asked for, one by a key that is not listed is as good as none.
-    fn key_fault(&self, reviewer: &str, material: &str, requirement: &Requirement<'_>) -> Option<Discount> {
+    fn key_fault(&self, reviewer: &str, material: &str, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
         let keys = self.approval.keys.iter().filter(|key| key.material() == Some(material));
         let keys: Vec<&ApproverKey> = keys.collect();
         let Some(first) = keys.first() else {
-            return needs_signature(requirement).then_some(Discount::KeyNotListed);
+            return requirement.is_some_and(needs_signature).then_some(Discount::KeyNotListed);
         };
         if !keys.iter().any(|key| key.principal == reviewer) {
             return Some(Discount::KeyOfAnother { principal: first.principal.clone() });
         }
-        let may_decide = |key: &&ApproverKey| key.principal == reviewer && requirement.roles.contains(&key.role);
-        if requirement.roles.is_empty() || keys.iter().any(may_decide) {
+        let roles = requirement.map_or(&[][..], |requirement| requirement.roles);
+        let may_decide = |key: &&ApproverKey| key.principal == reviewer && roles.contains(&key.role);
+        if roles.is_empty() || keys.iter().any(may_decide) {
             return None;
         }
-        Some(Discount::RoleNotAllowed { roles: requirement.roles.iter().cloned().collect() })
-    }
-
-    /// Nonces are a reviewer's own, so that nobody can use up another's.
-    fn is_copy(&self, place: usize, reviewer: &str, nonce: Option<&str>) -> bool {
-        let Some(nonce) = nonce else { return false };
-        let mut earlier = self.nonces.range((reviewer, nonce, 0)..(reviewer, nonce, place));
-        earlier.next().is_some() || self.input.used_nonces.contains(&(reviewer.to_owned(), nonce.to_owned()))
+        Some(Discount::RoleNotAllowed { roles: roles.iter().cloned().collect() })
     }
 }
 
@@ -267,6 +320,10 @@ impl fmt::Display for Discount {
             Discount::Stale => f.write_str("what was reviewed has changed since"),
             Discount::Requester => f.write_str("who asked for the change may not approve it"),
             Discount::Unsigned => f.write_str("it must be signed, and is not"),
+            Discount::MalformedSignature { reason } => write!(f, "its signature cannot be read: {reason}"),
+            Discount::OtherNamespace { namespace } => {
+                write!(f, "it is signed with the namespace {namespace:?}, not {:?}", review::SIGNATURE_NAMESPACE)
+            }
             Discount::InvalidSignature { reason } => write!(f, "its signature is not valid: {reason}"),
             Discount::Unbound => f.write_str("it is signed without a cluster, an expiry or a nonce"),
             Discount::KeyNotListed => f.write_str("the environment does not list the key that signed it"),

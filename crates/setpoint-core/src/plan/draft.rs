@@ -56,10 +56,13 @@ impl<'a> Draft<'a> {
         let changes: Vec<_> = self.changes.iter().map(Change::reveal).collect();
         // What is not part of this step must not cost it its approval: only a guest that is made is made from all.
         let makes = desired.filter(|_| matches!(self.action, Action::Create | Action::Replace));
+        // An object that is only previewed has no uid yet: what is approved then must be what is done afterwards.
+        let begins = matches!(self.action, Action::Create | Action::Adopt);
+        let uid = desired.filter(|_| !begins).map(|desired| &desired.uid);
         let digest = input.key.digest(&json!({
             "cluster": input.cluster,
             "target": target,
-            "uid": desired.map(|desired| &desired.uid),
+            "uid": uid,
             "action": self.action,
             "guest": provider_id,
             "mark": mark.map(|mark| json!([mark.owner_uid, mark.intent])),

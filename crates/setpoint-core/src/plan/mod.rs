@@ -24,6 +24,9 @@ use crate::registry::Capabilities;
 use matching::{Guests, Surplus};
 use target::{Fate, Outcome, outcome, surplus_outcome};
 
+/// The kind of a target that is a guest which belongs to nothing, or to an object that has another.
+pub const GUEST: &str = "Guest";
+
 /// Everything a plan depends on. The time is that of the observation.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
@@ -83,6 +86,32 @@ impl ChangeSet {
     pub fn hourly_cost_delta(&self) -> Option<Price> {
         let known: Vec<Price> = self.steps.iter().filter_map(|step| step.hourly_cost_delta).collect();
         (!known.is_empty()).then(|| known.into_iter().sum())
+    }
+
+    /// What of it is about some objects; `guests` says which guests that belong to nothing, or to one of them once more,
+    /// count as theirs. Steps still name those of others that they depend on.
+    pub fn only(mut self, targets: &BTreeSet<&Target>, guests: impl Fn(&str) -> bool) -> ChangeSet {
+        let concerns = |target: &Target| match target.kind.as_str() {
+            GUEST => guests(&target.name),
+            _ => targets.contains(target),
+        };
+        self.steps.retain(|step| concerns(&step.target));
+        self.waiting.retain(|waiting| concerns(&waiting.target));
+        self.refused.retain(|refusal| concerns(&refusal.target));
+        let mut touched = self.actionable();
+        touched.extend(self.waiting.iter().map(|waiting| &waiting.target));
+        touched.extend(self.refused.iter().map(|refusal| &refusal.target));
+        let unchanged = targets.iter().filter(|target| !touched.contains(*target)).count();
+        self.counts = self.count(unchanged);
+        self
+    }
+
+    /// The same with desires that could not even be read.
+    pub fn refusing(mut self, refused: impl IntoIterator<Item = Refusal>) -> ChangeSet {
+        let unchanged = self.counts.unchanged as usize;
+        self.refused.extend(refused);
+        self.counts = self.count(unchanged);
+        self
     }
 
     /// How many objects and guests something is done to.

@@ -62,7 +62,7 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
 /// and what was made by mistake is its own to remove, once its other guest is as desired (`owner_fate`).
 pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>, owner_fate: Fate<'_>) -> Outcome {
     let guest = surplus.guest;
-    let target = Target { namespace: String::new(), name: guest.id.to_string(), kind: "Guest".to_owned() };
+    let target = Target { namespace: String::new(), name: guest.id.to_string(), kind: super::GUEST.to_owned() };
     let is_retained = surplus.of.is_some_and(|owner| owner.deletion == Some(DeletionPolicy::Retain));
     let action = if is_retained { Action::Release } else { Action::Delete };
     let reason = match surplus.of.map(|owner| &owner.target) {
@@ -404,15 +404,8 @@ impl<'a> Planning<'_, 'a> {
         }
     }
 
-    /// Why reality and desire differ, told by what the guest was last made from.
     fn origin(&self, guest: &Guest) -> Origin {
-        let marked = guest.mark.as_ref().and_then(|mark| mark.spec_digest.as_deref());
-        match self.desired.record.spec_digest.as_deref().or(marked) {
-            _ if guest.mark.is_none() => Origin::Desired,
-            None => Origin::Unrecorded,
-            Some(digest) if *digest == self.desired.spec_digest(self.input.key) => Origin::Drift,
-            Some(_) => Origin::Desired,
-        }
+        self.desired.origin(guest, self.input.key)
     }
 
     fn reason(&self, guest: &Guest, changes: &[Change<'a>]) -> (Origin, String) {

@@ -88,7 +88,7 @@ fn supersession_sound(resolution: &Resolution, generation: Option<i64>) -> Condi
     condition(SUPERSESSION_SOUND, ConditionStatus::False, "CyclicSupersession", message, generation)
 }
 
-fn condition(
+pub(super) fn condition(
     type_: &str,
     status: ConditionStatus,
     reason: &str,

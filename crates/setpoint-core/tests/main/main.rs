@@ -1,5 +1,6 @@
 //! Properties and scenarios of the pure core, through its public face.
 
+mod authority;
 mod check;
 mod classify;
 mod diff;
@@ -10,8 +11,10 @@ mod graph;
 mod intent;
 mod lifecycle;
 mod machine;
+mod machine_status;
 mod plan;
 mod plan_properties;
+mod progress;
 mod removal;
 mod resolve;
 mod rollout;

@@ -211,6 +211,22 @@ fn a_digest_names_exactly_what_will_be_done() {
 }
 
 #[test]
+fn what_begins_an_object_is_the_same_step_before_the_object_is_written() {
+    let digest = |desired: Desired, guests: Vec<Guest>| scene(vec![desired], guests).plan().steps[0].clone();
+    let unwritten = |desired: Desired| Desired { uid: "".into(), ..desired };
+    let pinned = || Desired { provider_id: Some("900".into()), ..web() };
+    let taken_over = || vec![foreign("900", small())];
+    let rows = [
+        ("a create", Action::Create, digest(unwritten(web()), vec![]), digest(web(), vec![])),
+        ("an adoption", Action::Adopt, digest(unwritten(pinned()), taken_over()), digest(pinned(), taken_over())),
+    ];
+    for (name, action, before, after) in rows {
+        assert_eq!((before.action, after.action), (action, action), "{name}");
+        assert_eq!(before.digest, after.digest, "{name}");
+    }
+}
+
+#[test]
 fn an_approval_of_a_replacement_does_not_cover_data_that_appeared_since() {
     let desired = || wants(with(small(), "image", "debian-13"));
     let before = scene(vec![desired()], vec![web_guest()]).plan();

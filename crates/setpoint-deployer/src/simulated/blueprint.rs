@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
+use serde::{Deserialize, Serialize};
 use setpoint_core::observation::Mark;
 use setpoint_core::pod::Role;
 use setpoint_core::value::Fields;
@@ -39,13 +40,13 @@ pub(super) enum Body {
 }
 
 /// What a simulated Pod is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PodPlan {
     pub(super) containers: Vec<ContainerPlan>,
     pub(super) restarts: Restarts,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ContainerPlan {
     pub(super) name: Box<str>,
     pub(super) role: Role,
@@ -59,7 +60,7 @@ pub(super) struct ContainerPlan {
     pub(super) says: Option<Box<str>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Restarts {
     Always,
     OnFailure,

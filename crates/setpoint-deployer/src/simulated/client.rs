@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use setpoint_api::price::Price;
+use setpoint_core::observation::Mark;
 use setpoint_core::split::{Granularity, Split};
+use setpoint_core::value::Fields;
 use tokio::sync::mpsc;
 
 use super::blueprint::{Blueprint, STOP_MS};
 use super::fields;
+use super::instance;
 use super::news;
 use super::place::Place;
 use super::request::{AppVerb, Reply, Request, RevisionBrief, Verb};
 use crate::deployer::{AppName, Applied, Deployer, ObservedApp, ObservedRevision, RevisionOrder};
 use crate::error::{Error, Fault, Operation, Result};
-use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Change, Observed, Offer, Order, Provider, Scope};
 use crate::session::Logs;
 
 /// A control plane's way to a simulated place.
@@ -115,6 +119,19 @@ impl Provider for Simulated {
 
     fn delete<'a>(&'a self, intent: &'a str, id: &'a str) -> Answer<'a, ()> {
         Box::pin(self.change(intent, Verb::Delete { id: id.into() }))
+    }
+
+    fn mark<'a>(&'a self, intent: &'a str, id: &'a str, mark: Option<&'a Mark>) -> Answer<'a, ()> {
+        Box::pin(self.change(intent, Verb::Mark { id: id.into(), mark: mark.cloned() }))
+    }
+
+    /// A place makes no secret of its prices: nobody has to be asked.
+    fn quote<'a>(&'a self, fields: &'a Fields) -> Answer<'a, Option<Price>> {
+        Box::pin(async move { Ok(instance::running_price(&self.place.program(), Some(fields))) })
+    }
+
+    fn offer(&self) -> Answer<'_, Offer> {
+        Box::pin(async move { Ok(self.place.program().offer()) })
     }
 
     fn logs(&self) -> Option<&dyn Logs> {

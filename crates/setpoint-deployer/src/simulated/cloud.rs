@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use setpoint_core::observation::Mark;
 
 use super::blueprint::{Blueprint, Body};
 use super::instance::{Instance, Ownership, Power, gpus};
@@ -23,6 +24,9 @@ pub(super) struct Cloud {
     instances: BTreeMap<u64, Instance>,
     by_owner: BTreeSet<(Arc<str>, u64)>,
     by_intent: BTreeMap<(Arc<str>, Arc<str>), u64>,
+    /// The ids that instances brought with them.
+    given_ids: BTreeMap<u64, Box<str>>,
+    by_given_id: BTreeMap<Box<str>, u64>,
     /// The names of control planes, each kept once.
     clusters: BTreeSet<Arc<str>>,
     /// What is gone and still shows, and until when.
@@ -65,10 +69,21 @@ impl Cloud {
     }
 
     pub(super) fn id(&self, serial: u64) -> Box<str> {
-        format!("sim-{:04x}-{serial}", self.tag).into()
+        self.given_ids.get(&serial).cloned().unwrap_or_else(|| format!("sim-{:04x}-{serial}", self.tag).into())
+    }
+
+    pub(super) fn tag(&self) -> u16 {
+        self.tag
+    }
+
+    pub(super) fn given_id(&self, serial: u64) -> Option<&str> {
+        self.given_ids.get(&serial).map(|id| &**id)
     }
 
     pub(super) fn serial(&self, id: &str) -> Option<u64> {
+        if let Some(serial) = self.by_given_id.get(id) {
+            return Some(*serial);
+        }
         let (tag, serial) = id.strip_prefix("sim-")?.split_once('-')?;
         (u16::from_str_radix(tag, 16) == Ok(self.tag)).then_some(())?;
         serial.parse().ok()
@@ -130,6 +145,11 @@ impl Cloud {
         self.touched.push(serial);
     }
 
+    /// What something was done to since it was last told.
+    pub(super) fn touched(&self) -> &[u64] {
+        &self.touched
+    }
+
     /// What something was done to since this was last asked.
     pub(super) fn take_touched(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.touched)
@@ -165,6 +185,7 @@ impl Cloud {
             is_unfinished: extent == Extent::Half,
             busy_until: busy_until(program, now),
             shows_from: now + Duration::from_millis(program.listed_after_ms),
+            holds_data: false,
         };
         let serial = self.put(instance);
         self.set_mark(serial, Some(mark));
@@ -253,6 +274,46 @@ impl Cloud {
         Ok(Done { serial: Some(serial), effect: extent.effect(true) })
     }
 
+    /// Writes a mark on an instance that is nobody's, or takes ours off. Half of that is none.
+    pub(super) fn mark(
+        &mut self,
+        id: &str,
+        cluster: &str,
+        mark: Option<&Mark>,
+        program: &Program,
+        extent: Extent,
+        now: Timestamp,
+    ) -> Result<Done, Refusal> {
+        let found = self.serial(id).and_then(|serial| Some((serial, self.instances.get(&serial)?)));
+        let Some((serial, instance)) = found else {
+            return if mark.is_some() { Err(not_found(id)) } else { Ok(Done { serial: None, effect: Effect::None }) };
+        };
+        let refused = |whose: &str| Err((Fault::Refused, format!("{id} belongs to another {whose}")));
+        let is_so = match (&instance.mark, mark) {
+            (Some(own), _) if *own.cluster != *cluster => return refused("control plane"),
+            (Some(own), Some(new)) if *own.owner != *new.owner_uid => return refused("object"),
+            (own, new) => own.is_some() == new.is_some(),
+        };
+        if now < instance.busy_until {
+            return Err((Fault::Busy, format!("{id} is locked")));
+        }
+        let changes = !is_so && extent == Extent::Full;
+        if changes {
+            let mark = mark.map(|mark| self.ownership(mark));
+            self.set_mark(serial, mark);
+        }
+        if let Some(instance) = self.get_mut(serial) {
+            instance.busy_until = busy_until(program, now);
+        }
+        Ok(Done { serial: Some(serial), effect: extent.effect(changes) })
+    }
+
+    /// Gives an instance an id of its own.
+    pub(super) fn name(&mut self, serial: u64, id: &str) {
+        self.given_ids.insert(serial, id.into());
+        self.by_given_id.insert(id.into(), serial);
+    }
+
     /// Puts an instance there, and returns its number.
     pub(super) fn put(&mut self, instance: Instance) -> u64 {
         self.last += 1;
@@ -260,6 +321,20 @@ impl Cloud {
         self.instances.insert(self.last, Instance { mark: None, ..instance });
         self.set_mark(self.last, mark);
         self.last
+    }
+
+    /// Puts an instance where it was before the process began.
+    pub(super) fn put_back(&mut self, serial: u64, instance: Instance) {
+        let mark = instance.mark.clone();
+        self.last = self.last.max(serial);
+        self.instances.insert(serial, Instance { mark: None, ..instance });
+        self.set_mark(serial, mark);
+    }
+
+    /// Gives no number again that was given before.
+    pub(super) fn resume_after(&mut self, last: u64) {
+        self.last = self.last.max(last);
+        self.touched.clear();
     }
 
     /// Takes an instance away. It shows for a while yet.
@@ -292,7 +367,7 @@ impl Cloud {
         instance.mark = mark;
     }
 
-    pub(super) fn ownership(&mut self, mark: &setpoint_core::observation::Mark) -> Ownership {
+    pub(super) fn ownership(&mut self, mark: &Mark) -> Ownership {
         let known = self.clusters.get(&*mark.cluster).cloned();
         let cluster = known.unwrap_or_else(|| {
             let cluster: Arc<str> = (*mark.cluster).into();

@@ -55,7 +55,10 @@ impl SimulatedDriver {
             place.reprogram(program)?;
             return Ok(place.clone());
         }
-        let place = Place::new(program, (self.clock)());
+        let place = match program.durable {
+            true => Place::kept_in(&context.folder.join("place"), program, (self.clock)())?,
+            false => Place::new(program, (self.clock)()),
+        };
         places.insert(context.environment.clone(), place.clone());
         Ok(place)
     }

@@ -44,7 +44,7 @@ pub(super) fn capabilities(program: &Program) -> Capabilities {
         deployer: super::NAME,
         fields: FIELDS,
         creates: true,
-        adopts: false,
+        adopts: true,
         has_run_state: true,
         chooses_ids: false,
         creates_before_delete: program.creates_before_delete,

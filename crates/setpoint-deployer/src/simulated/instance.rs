@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use setpoint_api::price::Price;
 use setpoint_api::step::Effect;
 use setpoint_core::observation::{Config, Guest, Mark, Reading};
@@ -26,6 +27,17 @@ pub(super) struct Instance {
     pub(super) is_unfinished: bool,
     pub(super) busy_until: Timestamp,
     pub(super) shows_from: Timestamp,
+    /// Whether there is data on it, whatever its fields say.
+    pub(super) holds_data: bool,
+}
+
+/// How much of an instance can be read for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    Clear,
+    /// Whether it runs, and not how it is configured.
+    State,
+    Nothing,
 }
 
 /// A mark as it is kept: what many instances or an index share is there once.
@@ -38,7 +50,7 @@ pub(super) struct Ownership {
 }
 
 /// Whether an instance runs, and since or until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Power {
     /// Told to run at `asked`, it does from `runs_from`.
     On { asked: Timestamp, runs_from: Timestamp },
@@ -181,31 +193,23 @@ impl Instance {
 
     /// What it costs as it is.
     fn price(&self, program: &Program, now: Timestamp) -> Option<Price> {
-        let base = program.hourly_price;
-        if base.is_none() && program.gpu_hourly_prices.is_empty() {
-            return None;
-        }
+        running_price(program, None)?;
         if self.word(now) == STOPPED {
             return Some(Price::ZERO);
         }
-        let gpus = match &self.body {
-            Body::Machine(fields) => gpus(fields),
-            Body::Pod(_) => None,
-        };
-        let gpu_price = gpus.and_then(|(kind, count)| {
-            let price = program.gpu_hourly_prices.get(kind)?;
-            Some(Price::from_micros(price.micros().saturating_mul(count)))
-        });
-        Some(base.unwrap_or_default() + gpu_price.unwrap_or_default())
+        match &self.body {
+            Body::Machine(fields) => running_price(program, Some(fields)),
+            Body::Pod(_) => running_price(program, None),
+        }
     }
 
-    /// What is observed of it; all of it where `is_readable`.
+    /// What is observed of it.
     pub(super) fn observe(
         &self,
         id: Box<str>,
         serial: u64,
         program: &Program,
-        is_readable: bool,
+        sight: Sight,
         now: Timestamp,
     ) -> provider::Instance {
         let (fields, pod) = match &self.body {
@@ -215,11 +219,13 @@ impl Instance {
                 (Fields::default(), Some(plan.state(serial, &self.power, ready_after, now)))
             }
         };
-        let holds_data = matches!(fields.get("volumes"), Some(Value::Map(volumes)) if !volumes.is_empty());
-        let config = match is_readable {
-            true => Config::Read { known: fields, pending: self.pending.clone(), unknown: Vec::new() },
-            false => Config::Unreadable("the place does not say for now".into()),
+        let has_volumes = matches!(fields.get("volumes"), Some(Value::Map(volumes)) if !volumes.is_empty());
+        let config = match sight {
+            Sight::Clear => Config::Read { known: fields, pending: self.pending.clone(), unknown: Vec::new() },
+            Sight::State | Sight::Nothing => Config::Unreadable("the place does not say for now".into()),
         };
+        let is_readable = sight != Sight::Nothing;
+        let holds_data = self.holds_data || has_volumes;
         let guest = Guest {
             id,
             name: self.name.clone(),
@@ -233,6 +239,19 @@ impl Instance {
         };
         provider::Instance { guest, pod: pod.filter(|_| is_readable) }
     }
+}
+
+/// What an instance costs while it runs: a Machine with these fields, or a Pod.
+pub(super) fn running_price(program: &Program, fields: Option<&Fields>) -> Option<Price> {
+    let base = program.hourly_price;
+    if base.is_none() && program.gpu_hourly_prices.is_empty() {
+        return None;
+    }
+    let gpu_price = fields.and_then(gpus).and_then(|(kind, count)| {
+        let price = program.gpu_hourly_prices.get(kind)?;
+        Some(Price::from_micros(price.micros().saturating_mul(count)))
+    });
+    Some(base.unwrap_or_default() + gpu_price.unwrap_or_default())
 }
 
 /// The type and number of a Machine's GPUs.

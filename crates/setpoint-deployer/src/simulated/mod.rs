@@ -14,14 +14,15 @@
 //! | `fate`, `drift` | what goes wrong with a request, and what happens behind our back |
 //! | `request` | what is asked, and the log of all that reached the place: the outside witness |
 //! | `blueprint`, `fields` | an order as it is read and kept |
+//! | `resident`, `records` | guests that somebody else made; the files of a place that outlives the process |
 //! | `news` | who tells of what happens, when it does |
 //! | `client`, `logs` | the provider and the deployer that a control plane sees |
 //! | `driver`, `subject` | how it is registered, and how the conformance suite meets it |
 //!
 //! What it does not do: it runs nothing, so there is no exec, no network and no use of anything; probes are not asked (a
 //! container is ready after `readyMs`); logs are a few lines that follow from the state; init containers do not wait for
-//! each other; volumes are a field and hold nothing; ids cannot be chosen and foreign instances cannot be adopted; and it
-//! lives in memory, so that it is empty when the process starts again.
+//! each other; volumes are a field and hold nothing; ids cannot be chosen; and unless it is `durable` it lives in memory, so
+//! that it is empty when the process starts again.
 
 mod blueprint;
 mod client;
@@ -37,7 +38,9 @@ mod place;
 mod platform;
 mod pod;
 mod program;
+mod records;
 mod request;
+mod resident;
 mod subject;
 
 pub use blueprint::{EXIT_AFTER_MS, EXIT_CODE, READY, SAYS, STOP_MS};
@@ -47,6 +50,7 @@ pub use fate::Fate;
 pub use place::Place;
 pub use program::{DriftKind, Outage, Program};
 pub use request::{Effect, Entry, RequestLog};
+pub use resident::Resident;
 pub use subject::SimulatedSubject;
 
 /// What environments call it.

@@ -1,7 +1,8 @@
 //! A simulated place: what there is, how it behaves, what happened, and the one clock that it all goes by, tokio's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use setpoint_api::machine::Run;
 use setpoint_core::observation::{Completeness, Mark};
 use setpoint_core::value::Fields;
 use tokio::time::Instant;
@@ -18,10 +20,11 @@ use super::cloud::{Cloud, Done, Extent, Refusal};
 use super::drift;
 use super::fate::{self, Arranged, Fate};
 use super::fields;
-use super::instance::{Instance, Power};
+use super::instance::{Instance, Power, Sight};
 use super::news::News;
 use super::platform::Platform;
 use super::program::{DriftKind, Outage, Program};
+use super::records::Records;
 use super::request::{Effect, Entry, Reply, Request, RequestLog, Verb};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{self, Observed, Scope};
@@ -51,6 +54,10 @@ pub(super) struct State {
     /// The second that requests are counted in, and how many were taken in it.
     counted: (i64, u32),
     pub(super) news: News,
+    /// The guests of the config that were put there.
+    planted: BTreeSet<String>,
+    /// Where it is written down what there is, if the place outlives the process.
+    records: Option<Records>,
 }
 
 /// What comes back over the network, and whether only after the sender's patience is over.
@@ -63,8 +70,24 @@ impl Place {
     /// A place in which nothing is yet. `epoch` is the time as it is now; from here on it goes by tokio's clock.
     pub fn new(program: Program, epoch: Timestamp) -> Place {
         let mut dice = SmallRng::seed_from_u64(program.seed);
-        let state = State {
-            cloud: Cloud::new(dice.random()),
+        let cloud = Cloud::new(dice.random());
+        Place::of(program, epoch, dice, cloud, None)
+    }
+
+    /// A place whose records are in a folder, as they tell of it.
+    pub fn kept_in(folder: &Path, program: Program, epoch: Timestamp) -> Result<Place> {
+        let mut dice = SmallRng::seed_from_u64(program.seed);
+        let broken = |error: std::io::Error| {
+            let response = format!("its records cannot be read: {error}");
+            Error::provider(Operation::Observe, "the place", Fault::Broken, response)
+        };
+        let (records, cloud) = Records::open(folder, dice.random()).map_err(broken)?;
+        Ok(Place::of(program, epoch, dice, cloud, Some(records)))
+    }
+
+    fn of(program: Program, epoch: Timestamp, dice: SmallRng, cloud: Cloud, records: Option<Records>) -> Place {
+        let mut state = State {
+            cloud,
             platform: Platform::default(),
             log: RequestLog::new(),
             dice,
@@ -74,7 +97,11 @@ impl Place {
             counted: (0, 0),
             news: News::default(),
             program,
+            planted: records.as_ref().map(|records| records.planted().clone()).unwrap_or_default(),
+            records,
         };
+        state.settle_residents(epoch);
+        state.come_to_pass(epoch);
         Place { shared: Arc::new(Shared { state: Mutex::new(state), epoch, born: Instant::now() }) }
     }
 
@@ -101,7 +128,11 @@ impl Place {
         if program.drift_every_ms != state.program.drift_every_ms {
             state.next_drift = drift_after(&program, self.now());
         }
+        if program.durable != state.program.durable {
+            return Err(Error::field(super::NAME, "spec.config.durable", "cannot be changed any more"));
+        }
         state.program = program;
+        state.settle_residents(self.now());
         state.news.tell_everything(&mut state.cloud, &state.program, self.now());
         Ok(())
     }
@@ -127,7 +158,10 @@ impl Place {
         let mut state = self.lock();
         state.catch_up(now);
         let State { cloud, program, .. } = &*state;
-        cloud.all().map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, true, now)).collect()
+        cloud
+            .all()
+            .map(|(serial, instance)| instance.observe(cloud.id(serial), serial, program, Sight::Clear, now))
+            .collect()
     }
 
     pub fn len(&self) -> usize {
@@ -152,8 +186,9 @@ impl Place {
             is_unfinished: false,
             busy_until: now,
             shows_from: now,
+            holds_data: false,
         });
-        state.tell(now);
+        state.come_to_pass(now);
         state.cloud.id(serial)
     }
 
@@ -164,7 +199,7 @@ impl Place {
         let serial = state.cloud.serial(id);
         let happened =
             serial.and_then(|it| drift::happen(&mut state.cloud, kind, it, &state.program, &mut state.dice, now));
-        state.tell(now);
+        state.come_to_pass(now);
         happened.is_some()
     }
 
@@ -176,7 +211,7 @@ impl Place {
         };
         let mark = state.cloud.ownership(mark);
         state.cloud.set_mark(serial, Some(mark));
-        state.tell(self.now());
+        state.come_to_pass(self.now());
         true
     }
 
@@ -201,10 +236,15 @@ impl Place {
 
     fn arrive(&self, request: Request) -> Response {
         let now = self.now();
+        let (operation, target) = (request.operation(), request.target());
         let mut state = self.lock();
         let response = state.receive(request, now);
+        let kept = state.keep();
         state.tell(now);
-        response
+        match kept {
+            Ok(()) => response,
+            Err(error) => Response::Answer(Err(Error::provider(operation, &target, Fault::Broken, error.to_string()))),
+        }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&State, Timestamp) -> T) -> T {
@@ -276,7 +316,7 @@ impl State {
         for serial in self.news.due(now) {
             self.cloud.touch(serial);
         }
-        self.tell(now);
+        self.come_to_pass(now);
     }
 
     /// When something happens next by itself.
@@ -287,6 +327,50 @@ impl State {
 
     pub(super) fn foresee_all(&mut self, now: Timestamp) {
         self.news.foresee_all(&self.cloud, &self.program, now);
+    }
+
+    /// Writes down what was done, where the place outlives the process.
+    fn keep(&mut self) -> std::io::Result<()> {
+        match &mut self.records {
+            Some(records) => records.keep(&self.cloud, &self.planted),
+            None => Ok(()),
+        }
+    }
+
+    /// What happened without a request is written down and told.
+    fn come_to_pass(&mut self, now: Timestamp) {
+        if let Err(error) = self.keep() {
+            tracing::warn!(%error, "the records of a simulated place cannot be written");
+        }
+        self.tell(now);
+    }
+
+    /// Puts the guests of the config there, each once.
+    fn settle_residents(&mut self, now: Timestamp) {
+        let State { cloud, program, planted, .. } = self;
+        for resident in &program.existing {
+            if !planted.insert(resident.key().to_owned()) {
+                continue;
+            }
+            let power = match resident.run {
+                Some(Run::Stopped) => Power::Off { asked: now, runs_from: now, since: now, until: now },
+                Some(Run::Running) | None => Power::On { asked: now, runs_from: now },
+            };
+            let serial = cloud.put(Instance {
+                name: resident.name.as_str().into(),
+                mark: None,
+                body: Body::Machine(fields::kept(&resident.fields())),
+                pending: Fields::default(),
+                power,
+                is_unfinished: false,
+                busy_until: now,
+                shows_from: now,
+                holds_data: resident.holds_data,
+            });
+            if let Some(id) = &resident.id {
+                cloud.name(serial, id);
+            }
+        }
     }
 
     fn tell(&mut self, now: Timestamp) {
@@ -411,6 +495,7 @@ impl State {
             Verb::Start { id } => cloud.start(id, cluster, program, extent, now),
             Verb::Stop { id, grace } => cloud.stop(id, cluster, *grace, program, extent, now),
             Verb::Delete { id } => cloud.delete(id, cluster, program, extent, now),
+            Verb::Mark { id, mark } => cloud.mark(id, cluster, mark.as_ref(), program, extent, now),
         }?;
         Ok((Reply::Done, done.serial, done.effect))
     }
@@ -438,8 +523,13 @@ impl State {
             if is_partial && dice.random_bool(0.5) {
                 continue;
             }
-            let is_readable = program.unreadable_rate == 0.0 || !dice.random_bool(program.unreadable_rate);
-            instances.push(instance.observe(cloud.id(serial), serial, program, is_readable, now));
+            let mut falls = |rate: f64| rate > 0.0 && dice.random_bool(rate);
+            let sight = match () {
+                () if falls(program.unreadable_rate) => Sight::Nothing,
+                () if falls(program.unreadable_config_rate) => Sight::State,
+                () => Sight::Clear,
+            };
+            instances.push(instance.observe(cloud.id(serial), serial, program, sight, now));
         }
         let completeness = match is_partial {
             true => Completeness::Partial("the place shows only a part for now".to_owned()),

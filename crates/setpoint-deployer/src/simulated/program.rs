@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Deserialize;
+use setpoint_api::environment::ItemPrice;
 use setpoint_api::price::Price;
 
+use super::resident::Resident;
 use crate::error::Error;
+use crate::provider::Offer;
 
 /// The longest time that any knob may name: a day.
 const MAX_MS: u64 = 86_400_000;
@@ -68,6 +71,8 @@ pub struct Program {
     pub partial_rate: f64,
     /// Instances of an observation whose configuration or state could not be read.
     pub unreadable_rate: f64,
+    /// Instances of an observation whose configuration alone could not be read.
+    pub unreadable_config_rate: f64,
 
     /// How often something happens to an instance behind our back, and what.
     pub drift_every_ms: Option<u64>,
@@ -77,6 +82,12 @@ pub struct Program {
     pub creates_before_delete: bool,
     /// Whether the place is there at all.
     pub down: Option<Outage>,
+
+    /// Guests that are there without our doing, each put there once.
+    pub existing: Vec<Resident>,
+    /// Whether the place outlives the process: its records are kept in the environment's folder. It does not change while
+    /// the place lives.
+    pub durable: bool,
 }
 
 /// What happens to an instance behind our back.
@@ -133,10 +144,13 @@ impl Default for Program {
             settle_seconds: 0,
             partial_rate: 0.0,
             unreadable_rate: 0.0,
+            unreadable_config_rate: 0.0,
             drift_every_ms: None,
             drift: BTreeSet::from([DriftKind::Changed, DriftKind::Stopped, DriftKind::Vanished]),
             creates_before_delete: true,
             down: None,
+            existing: Vec::new(),
+            durable: false,
         }
     }
 }
@@ -163,6 +177,9 @@ impl Program {
         if let Some((name, _)) = self.times().into_iter().find(|(_, time)| *time > MAX_MS) {
             return wrong(name, format!("must be at most {MAX_MS}, which is a day"));
         }
+        if let Some((at, problem)) = Resident::problem(&self.existing) {
+            return wrong(&format!("existing[{at}]"), problem);
+        }
         match self {
             Program { timeout_ms: 0, .. } => wrong("timeoutMs", "must be at least 1".to_owned()),
             Program { drift_every_ms: Some(0), .. } => wrong("driftEveryMs", "must be at least 1".to_owned()),
@@ -187,7 +204,7 @@ impl Program {
         late_request_ms.saturating_add(self.listed_after_ms)
     }
 
-    fn rates(&self) -> [(&'static str, f64); 10] {
+    fn rates(&self) -> [(&'static str, f64); 11] {
         [
             ("unreachableRate", self.unreachable_rate),
             ("lostRequestRate", self.lost_request_rate),
@@ -199,6 +216,7 @@ impl Program {
             ("garbledRate", self.garbled_rate),
             ("partialRate", self.partial_rate),
             ("unreadableRate", self.unreadable_rate),
+            ("unreadableConfigRate", self.unreadable_config_rate),
         ]
     }
 
@@ -218,13 +236,26 @@ impl Program {
         ]
     }
 
+    /// What there is to be had.
+    pub(super) fn offer(&self) -> Offer {
+        let instance = self.hourly_price.map(|hourly| ("instance", hourly));
+        let gpus = self.gpu_hourly_prices.iter().map(|(kind, hourly)| (kind.as_str(), *hourly));
+        let available = |item: &str| (self.stock_out.contains(item) || self.stock_out.contains("*")).then_some(0);
+        let price =
+            |(item, hourly): (&str, Price)| ItemPrice { item: item.to_owned(), hourly, available: available(item) };
+        Offer {
+            capacity: self.capacity.map(|count| ("instances".to_owned(), count.to_string())).into_iter().collect(),
+            prices: instance.into_iter().chain(gpus).map(price).collect(),
+        }
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
 }
 
 /// The rates that are about what is seen, not about what becomes of a request.
-const LOOKS: [&str; 2] = ["partialRate", "unreadableRate"];
+const LOOKS: [&str; 3] = ["partialRate", "unreadableRate", "unreadableConfigRate"];
 
 /// One field at a time, so that an error can name the one that is wrong.
 fn read_fields(target: &str, config: &serde_json::Map<String, serde_json::Value>) -> Result<Program, Error> {

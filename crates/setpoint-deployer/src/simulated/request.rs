@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use setpoint_core::observation::Mark;
 use setpoint_core::split::Split;
 
 use crate::deployer::{AppName, Applied, ObservedApp};
@@ -30,11 +31,29 @@ pub(super) struct Request {
 pub(super) enum Verb {
     Observe(Scope),
     Create(Blueprint),
-    Update { id: Box<str>, blueprint: Blueprint },
-    Start { id: Box<str> },
-    Stop { id: Box<str>, grace: Duration },
-    Delete { id: Box<str> },
-    App { app: AppName, verb: AppVerb },
+    Update {
+        id: Box<str>,
+        blueprint: Blueprint,
+    },
+    Start {
+        id: Box<str>,
+    },
+    Stop {
+        id: Box<str>,
+        grace: Duration,
+    },
+    Delete {
+        id: Box<str>,
+    },
+    /// Without a mark, ours is taken off.
+    Mark {
+        id: Box<str>,
+        mark: Option<Mark>,
+    },
+    App {
+        app: AppName,
+        verb: AppVerb,
+    },
 }
 
 /// What is asked about an App.
@@ -75,6 +94,7 @@ impl Request {
             Verb::Start { .. } => Operation::Start,
             Verb::Stop { .. } => Operation::Stop,
             Verb::Delete { .. } => Operation::Delete,
+            Verb::Mark { .. } => Operation::Mark,
             Verb::App { verb, .. } => match verb {
                 AppVerb::Observe => Operation::Observe,
                 AppVerb::Stage { .. } => Operation::Stage,
@@ -93,9 +113,11 @@ impl Request {
             Verb::Observe(Scope::Instance(id)) => id.to_string(),
             Verb::Observe(Scope::Owner(owner)) => format!("what {owner} owns"),
             Verb::Create(blueprint) => blueprint.name.to_string(),
-            Verb::Update { id, .. } | Verb::Start { id } | Verb::Stop { id, .. } | Verb::Delete { id } => {
-                id.to_string()
-            }
+            Verb::Update { id, .. }
+            | Verb::Start { id }
+            | Verb::Stop { id, .. }
+            | Verb::Delete { id }
+            | Verb::Mark { id, .. } => id.to_string(),
             Verb::App { app, verb } => match verb {
                 AppVerb::Observe | AppVerb::Split(_) => app.to_string(),
                 AppVerb::Stage { revision } | AppVerb::Warm { revision, .. } => format!("{app}/{}", revision.name),

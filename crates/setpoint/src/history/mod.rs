@@ -1,10 +1,9 @@
 //! `setpoint history`: who changed which fields of an object, and when.
 //!
 //! Each version of an object names the revision that wrote it, so the one before is what could be read one revision
-//! earlier. That walk is here; what two versions say of each other is pure: [`change`], [`author`], [`report`].
+//! earlier. That walk is here; what two versions say of each other is pure: [`crate::change`], [`author`], [`report`].
 
 mod author;
-mod change;
 mod report;
 
 use anyhow::{Result, bail, ensure};

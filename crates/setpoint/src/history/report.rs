@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::author::{Author, authors};
-use super::change::{Change, Edit, changes};
+use crate::change::{Change, Edit, changes};
 use crate::get::revision;
 use crate::terminal::{aligned, inert};
 

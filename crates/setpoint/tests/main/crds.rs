@@ -43,7 +43,7 @@ fn both_forms_say_the_same_on_standard_output() -> Result<()> {
 #[test]
 fn another_form_is_refused() -> Result<()> {
     let output = crds(&["-o", "toml"])?;
-    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true));
     assert!(String::from_utf8_lossy(&output.stderr).contains("[possible values: yaml, json]"));
     Ok(())
 }

@@ -7,8 +7,8 @@
 //! Other releases of kubectl word things differently: with a kubectl that the texts were not written with, only exit
 //! codes are compared, and commands that it does not have yet are left out.
 
-mod filter;
-mod script;
+pub(crate) mod filter;
+pub(crate) mod script;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -85,6 +85,11 @@ async fn kubectl_sees_who_is_behind_a_service() -> Result<()> {
     follow_on("services.txt", &Server::start_with_local_node(SETPOINT).await?)
 }
 
+#[tokio::test]
+async fn kubectl_sees_which_plan_serves_a_goal() -> Result<()> {
+    follow_on("goals.txt", &Server::start(SETPOINT).await?)
+}
+
 /// Runs a script on a server of its own, on which nobody else acts, and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
     follow_on(name, &Server::start_with(SETPOINT, &["--store", "embedded", "--no-controllers"]).await?)
@@ -124,7 +129,7 @@ fn follow_on(name: &str, server: &Server) -> Result<()> {
 }
 
 /// Runs commands as a user of the server would.
-struct Shell {
+pub(crate) struct Shell {
     files: PathBuf,
     home: PathBuf,
     path: String,
@@ -133,7 +138,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(server: &Server, kubectl: &Kubectl, files: PathBuf) -> Result<Self> {
+    pub(crate) fn new(server: &Server, kubectl: &Kubectl, files: PathBuf) -> Result<Self> {
         let home = server.folder().join("home");
         let programs = home.join("bin");
         fs::create_dir_all(&programs)?;
@@ -144,7 +149,7 @@ impl Shell {
         Ok(Self { files, home, path, kubeconfig, filter: Filter::new()? })
     }
 
-    fn run(&self, command: &str) -> Result<Transcript> {
+    pub(crate) fn run(&self, command: &str) -> Result<Transcript> {
         let output = Command::new("bash")
             .args(["-c", command])
             .current_dir(&self.files)
@@ -152,6 +157,7 @@ impl Shell {
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .env("KUBECONFIG", &self.kubeconfig)
+            .env("DATA", self.home.with_file_name("data"))
             .env("TZ", "UTC")
             .output()?;
         Ok(Transcript {

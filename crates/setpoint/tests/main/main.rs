@@ -2,11 +2,14 @@
 
 #![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
 
+mod commands;
 mod conformance;
 mod crash;
 mod crds;
 mod environments;
 mod fuzz;
+mod gates;
+mod goals;
 mod helm;
 mod history;
 mod hostile;
@@ -15,6 +18,7 @@ mod kube_rs;
 mod kubectl;
 mod large_crds;
 mod leadership;
+mod machines;
 mod node;
 mod openapi;
 mod people;

@@ -220,7 +220,7 @@ impl World {
             under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
-            requested_by: "carol",
+            requesters: &BTreeSet::from(["carol"]),
             cluster_uid: "cluster",
             namespace: "shop",
             gate: "web",

@@ -21,11 +21,12 @@ fn ignored(world: &World, review: &str) -> Option<Discount> {
 fn a_review_counts_or_says_the_one_reason_why_not() {
     let yes = || approve("alice", &["web"]);
     let owned = || yes().signed("alice-owner");
+    let signature = |signature| Given { signature, ..owned() };
     let expires = |seconds: i64| move |spec: &mut ReviewSpec| spec.expires_at = Some(ahead(seconds));
     let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
     let later_yes = || yes().named("later").at(ago(30));
     let roles = || BTreeSet::from(["owner".to_owned()]);
-    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 40] = [
+    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 43] = [
         ("an approval counts", false, vec![yes()], None),
         ("a rejection counts", false, vec![reject("alice", &["web"])], None),
         (
@@ -86,14 +87,32 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
         (
             "the signature is not valid",
             true,
-            vec![Given { signature: Signature::Invalid { reason: "wrong namespace" }, ..owned() }],
-            Some(Discount::InvalidSignature { reason: "wrong namespace".to_owned() }),
+            vec![signature(Signature::Invalid { material: "alice-owner", reason: "of another text" })],
+            Some(Discount::InvalidSignature { reason: "of another text".to_owned() }),
+        ),
+        (
+            "the signature cannot be read",
+            true,
+            vec![signature(Signature::Malformed { reason: "no armor" })],
+            Some(Discount::MalformedSignature { reason: "no armor".to_owned() }),
+        ),
+        (
+            "the signature was made for something else",
+            true,
+            vec![signature(Signature::OtherNamespace { namespace: "git" })],
+            Some(Discount::OtherNamespace { namespace: "git".to_owned() }),
+        ),
+        (
+            "the key is judged before its signature",
+            true,
+            vec![signature(Signature::Invalid { material: "stranger", reason: "of another text" })],
+            Some(Discount::KeyNotListed),
         ),
         (
             "a signature that is not valid spoils a review that need not be signed",
             false,
-            vec![Given { signature: Signature::Invalid { reason: "format" }, ..owned() }],
-            Some(Discount::InvalidSignature { reason: "format".to_owned() }),
+            vec![signature(Signature::Invalid { material: "stranger", reason: "of another text" })],
+            Some(Discount::InvalidSignature { reason: "of another text".to_owned() }),
         ),
         ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], Some(Discount::Unbound)),
         ("signed without an expiry", true, vec![owned().with(|spec| spec.expires_at = None)], Some(Discount::Unbound)),
@@ -166,42 +185,74 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
 
 #[test]
 fn reasons_are_told_in_their_order() {
-    // Each row is wrong in all the ways of the rows below it, too.
-    let all_wrong = || {
-        approve("carol", &["old"]).at(ahead(HOUR)).with(|spec| {
-            spec.gate = "db".to_owned();
-            spec.cluster_uid = Some("other".to_owned());
-            spec.decision = review::Decision::Comment;
-            spec.expires_at = Some(ago(1));
-        })
+    // What is wrong with a review is put right one by one, in the order in which it is judged.
+    let mut review = approve("alice", &["old"]).signed("stranger").at(ahead(HOUR)).with(|spec| {
+        spec.gate = "db".to_owned();
+        spec.cluster_uid = Some("other".to_owned());
+        spec.decision = review::Decision::Comment;
+        spec.expires_at = None;
+        spec.nonce = Some(format!("{NONCE}-used"));
+    });
+    let rule = ApprovalRule { requester_may_approve: false, ..signed_rule(Class::Destructive, 1, &["owner"]) };
+    let mut told = Vec::new();
+    let mut ask = |review: &Given| {
+        let mut world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![review.clone()]);
+        world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-used")));
+        told.push(ignored(&world, "alice").map(|discount| discount.reason()));
     };
-    let gate = |spec: &mut ReviewSpec| spec.gate = "web".to_owned();
-    let cluster = |spec: &mut ReviewSpec| spec.cluster_uid = None;
-    let decision = |spec: &mut ReviewSpec| spec.decision = review::Decision::Approve;
-    let expiry = |spec: &mut ReviewSpec| spec.expires_at = None;
-    let digest = |spec: &mut ReviewSpec| spec.digests = vec!["sha256:web".to_owned()];
-    let addressed = || all_wrong().with(gate).with(cluster).with(decision);
-    let timely = || addressed().with(expiry).at(ago(60));
-    let rows = [
-        ("the gate first", all_wrong(), Discount::OtherGate { gate: "shop/db".to_owned() }),
-        ("then the cluster", all_wrong().with(gate), Discount::OtherCluster),
-        ("then whether it is a verdict", all_wrong().with(gate).with(cluster), Discount::Comment),
-        ("then whether it still holds", addressed(), Discount::Expired { at: ago(1) }),
-        ("then its date", addressed().with(expiry), Discount::FutureDated { created_at: ahead(HOUR) }),
-        ("so it is with steps that are here", addressed().with(digest), Discount::Expired { at: ago(1) }),
-        (
-            "and with their date",
-            addressed().with(expiry).with(digest),
-            Discount::FutureDated { created_at: ahead(HOUR) },
-        ),
-        ("then what it is about", timely(), Discount::Stale),
-        ("then who gives it", timely().with(digest), Discount::Requester),
+    let malformed = Signature::Malformed { reason: "no armor" };
+    let invalid = |material| Signature::Invalid { material, reason: "of another text" };
+    let repairs: [&dyn Fn(&mut Given); 15] = [
+        &|given| given.signature = Signature::Unsigned,
+        &|given| given.review.spec.decision = review::Decision::Approve,
+        &|given| given.review.spec.digests = vec!["sha256:web".to_owned()],
+        &|given| given.signature = malformed,
+        &|given| given.signature = Signature::OtherNamespace { namespace: "git" },
+        &|given| given.signature = invalid("stranger"),
+        &|given| given.review.spec.expires_at = Some(ago(1)),
+        &|given| given.signature = invalid("bob"),
+        &|given| given.signature = invalid("alice-laptop"),
+        &|given| given.signature = invalid("alice-owner"),
+        &|given| given.signature = Signature::Valid { material: "alice-owner" },
+        &|given| given.review.spec.gate = "web".to_owned(),
+        &|given| given.review.spec.cluster_uid = Some("cluster".to_owned()),
+        &|given| given.created_at = ago(60),
+        &|given| given.review.spec.expires_at = Some(ahead(HOUR)),
     ];
-    for (name, given, expected) in rows {
-        let rule = ApprovalRule { requester_may_approve: false, ..signed_rule(Class::Destructive, 1, &["owner"]) };
-        let world = World::of(vec![destroy("web")]).rules(vec![rule]).reviews(vec![given]);
-        assert_eq!(ignored(&world, "carol"), Some(expected), "{name}");
+    for repair in repairs {
+        repair(&mut review);
+        ask(&review);
     }
+    let expected = [
+        "Comment",
+        "OtherGate",
+        "Unsigned",
+        "MalformedSignature",
+        "OtherNamespace",
+        "Unbound",
+        "KeyNotListed",
+        "KeyOfAnother",
+        "RoleNotAllowed",
+        "InvalidSignature",
+        "OtherGate",
+        "OtherCluster",
+        "FutureDated",
+        "Expired",
+        "NonceUsed",
+    ];
+    assert_eq!(told, expected.map(Some));
+}
+
+#[test]
+fn who_asked_is_told_before_the_date_and_a_changed_step_before_both() {
+    let rule = ApprovalRule { requester_may_approve: false, ..rule(Class::Destructive, 1) };
+    let told = |given: Given| {
+        let world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![given]);
+        ignored(&world, "carol").map(|discount| discount.reason())
+    };
+    let expired = |given: Given| given.with(|spec| spec.expires_at = Some(ago(1)));
+    assert_eq!(told(expired(approve("carol", &["old"]))), Some("Stale"));
+    assert_eq!(told(expired(approve("carol", &["web"]))), Some("Requester"));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn the_gate_tells_what_people_decided() {
         ),
     ];
     for (name, world, phase, resolution) in rows {
-        let status = world.ask(|input| gate_status(input, &gate(input)));
+        let status = world.ask(|input| gate_status(input.evidence, &gate(input)));
         assert_eq!(status.phase, Some(phase), "{name}");
         let resolved = status.resolution.as_ref().map(|resolved| (resolved.outcome, resolved.actors.join(" ")));
         assert_eq!(resolved, resolution.map(|(outcome, who)| (outcome, who.to_owned())), "{name}");

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::planspec::{GoalPhase, GoalStatus, Plan};
-use setpoint_core::resolve::{Resolution, goal_status};
+use setpoint_core::resolve::{Resolution, goal_status, plan_status};
 
 use super::{goal, plan, resolved, superseding, version};
 
@@ -169,5 +169,40 @@ fn circles_are_told_of_up_to_a_bound() {
         let status = goal_status(None, Some(1), &resolved(&goal(json!({})), &plans), at(9)).expect("a first status");
         let sound = status.conditions.iter().find(|condition| condition.type_ == "SupersessionSound");
         assert_eq!(sound.and_then(|sound| sound.message.as_deref()), Some(message), "{name}");
+    }
+}
+
+#[test]
+fn plans_say_whether_they_are_valid() {
+    let sound = plan_status(None, Some(1), 3, None, at(1)).expect("a first status");
+    let wrong = plan_status(None, Some(1), 3, Some("spec.graph: no"), at(1)).expect("a first status");
+    let rows = [
+        ("a first look", None, 1, None, Some("Ready 3 g1 Valid=True/Valid@9")),
+        ("the same again writes nothing", Some(sound.clone()), 1, None, None),
+        ("the same fault again writes nothing", Some(wrong.clone()), 1, Some("spec.graph: no"), None),
+        ("it breaks", Some(sound.clone()), 2, Some("spec.graph: no"), Some("Invalid 3 g2 Valid=False/Invalid@9")),
+        ("another fault", Some(wrong.clone()), 2, Some("spec.series: no"), Some("Invalid 3 g2 Valid=False/Invalid@1")),
+        ("it is set right", Some(wrong), 2, None, Some("Ready 3 g2 Valid=True/Valid@9")),
+        ("another generation alone", Some(sound), 2, None, Some("Ready 3 g2 Valid=True/Valid@1")),
+    ];
+    for (name, current, generation, error, expected) in rows {
+        let status = plan_status(current.as_ref(), Some(generation), 3, error, at(9));
+        let said = status.as_ref().map(|status| {
+            let valid = &status.conditions[0];
+            let since = valid.last_transition_time.map_or(0, |time| time.as_second());
+            format!(
+                "{:?} {} g{} {}={:?}/{}@{since}",
+                status.phase.expect("a phase"),
+                status.node_count.unwrap_or_default(),
+                status.observed_generation.unwrap_or_default(),
+                valid.type_,
+                valid.status,
+                valid.reason.as_deref().unwrap_or_default(),
+            )
+        });
+        assert_eq!(said.as_deref(), expected, "{name}");
+        if let (Some(status), Some(error)) = (&status, error) {
+            assert_eq!(status.conditions[0].message.as_deref(), Some(error), "{name}");
+        }
     }
 }

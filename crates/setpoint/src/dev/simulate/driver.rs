@@ -13,9 +13,10 @@ use super::crew::Crew;
 use super::dice::Dice;
 use super::feed::MOMENT;
 use super::gate::Fate;
+use super::ledger::Books;
 use super::panics;
 use super::places::{self, Read, Strangers};
-use super::rules::Actor;
+use super::rules::{Actor, Rules};
 use super::users::Users;
 use super::world::World;
 
@@ -60,7 +61,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) async fn new(world: World, seed: u64) -> Driver {
         let dice = Dice::new(seed, 4);
-        let users = Users::new(world.admin.clone(), Dice::new(seed, 5));
+        let users = Users::new(&world, Dice::new(seed, 5));
         let mut driver = Driver {
             world,
             dice,
@@ -95,6 +96,8 @@ impl Driver {
         let begin = Instant::now();
         loop {
             self.users.settle_somewhere(&self.world.ledger).await;
+            self.users.leave_what_goes(&self.world.ledger).await;
+            self.users.approve_everything(&self.world.ledger).await;
             self.come_to_rest().await?;
             let unmet = self.unmet();
             if unmet.is_empty() {
@@ -341,9 +344,16 @@ impl Driver {
     /// Fails if a rule was broken or work panicked.
     fn judge(&mut self) -> Result<()> {
         self.strangers.settle(&self.world);
-        self.read.news(&self.world).iter().for_each(|news| self.say("place", news));
-        let mut broken = self.world.ledger.rules(|rules, _| rules.broken());
-        broken.extend(places::broken(&self.world, &self.strangers));
+        for (place, entry) in self.read.news(&self.world) {
+            self.say("place", &format!("{place}: {entry}"));
+            self.world.ledger.rules(|rules, _| rules.reached(&entry));
+        }
+        let broken = |rules: &mut Rules, _: &Books| {
+            let mut broken = rules.broken();
+            broken.extend(places::broken(&self.world, &self.strangers, &rules.approvals));
+            broken
+        };
+        let mut broken = self.world.ledger.rules(broken);
         broken.extend(panics::take().map(|panic| format!("something panicked: {panic}")));
         for at in 0..self.crews.len() {
             for said in self.crews[at].ended() {

@@ -51,6 +51,14 @@ pub(super) fn all(world: &World, caches: &Caches) -> Vec<Box<dyn Feed>> {
             Api::<Lease>::namespaced(client, "kube-node-lease")
         }),
         feeds.of("/setpoint.dev/environments/", &caches.environments),
+        feeds.of("/setpoint.dev/machines/", &caches.machines),
+        feeds.of("/setpoint.dev/changesets/", &caches.change_sets),
+        feeds.of("/planspec.io/gates/", &caches.gates),
+        feeds.of("/setpoint.dev/reviews/", &caches.reviews),
+        feeds.of("/core/secrets/", &caches.secrets),
+        feeds.of("/core/configmaps/", &caches.config_maps),
+        feeds.of("/planspec.io/goals/", &caches.goals),
+        feeds.of("/planspec.io/plans/", &caches.plans),
     ]
 }
 

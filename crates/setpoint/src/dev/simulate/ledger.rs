@@ -11,7 +11,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::environment::Environment;
+use setpoint_api::machine::Machine;
+use setpoint_api::planspec::{Gate, Goal, Plan};
+use setpoint_api::review::Review;
 use setpoint_apiserver::object::Stored;
 use setpoint_store::Revision;
 
@@ -32,6 +36,12 @@ pub(super) struct Books {
     pub(super) endpoints: Shelf<Endpoints>,
     pub(super) nodes: Shelf<Node>,
     pub(super) environments: Shelf<Environment>,
+    pub(super) machines: Shelf<Machine>,
+    pub(super) change_sets: Shelf<ChangeSet>,
+    pub(super) gates: Shelf<Gate>,
+    pub(super) reviews: Shelf<Review>,
+    pub(super) goals: Shelf<Goal>,
+    pub(super) plans: Shelf<Plan>,
 }
 
 /// The books, and who reads over one's shoulder.
@@ -44,8 +54,8 @@ struct State {
     rules: Rules,
     /// The last commit of each directory, such as `/core/pods/`.
     latest: BTreeMap<String, Revision>,
-    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes say of
-    /// themselves, and Events.
+    /// What was committed since that was last asked, but for what is said again and again: Leases, what Nodes and
+    /// Environments say of themselves, and Events.
     changes: Vec<String>,
 }
 
@@ -55,6 +65,7 @@ impl Ledger {
         let state = &mut *self.0.lock();
         let Some((directory, name)) = split(key) else { return };
         state.latest.insert(directory.to_owned(), revision);
+        let is_gone = value.is_none();
         let value = value.map(|bytes| Stored::new(bytes.clone(), revision));
         let State { books, rules, .. } = state;
         match directory {
@@ -78,11 +89,37 @@ impl Ledger {
             "/core/endpoints/" => drop(put(&mut books.endpoints, name, value)),
             "/discovery.k8s.io/endpointslices/" => drop(put(&mut books.endpoint_slices, name, value)),
             "/core/nodes/" => drop(put(&mut books.nodes, name, value)),
-            "/setpoint.dev/environments/" => drop(put(&mut books.environments, name, value)),
+            "/setpoint.dev/environments/" => {
+                let (before, after) = put(&mut books.environments, name, value);
+                rules.environment_changed(after.as_deref());
+                if before.zip(after).is_some_and(|(before, after)| is_another_look(&before, &after)) {
+                    return;
+                }
+            }
+            "/setpoint.dev/machines/" => {
+                let (_, after) = put(&mut books.machines, name, value);
+                rules.machine_changed(books, after.as_deref());
+            }
+            "/setpoint.dev/changesets/" => {
+                let (_, after) = put(&mut books.change_sets, name, value);
+                after.iter().for_each(|set| rules.approvals.change_set_changed(set));
+            }
+            "/setpoint.dev/reviews/" => {
+                let (_, after) = put(&mut books.reviews, name, value);
+                after.iter().for_each(|review| rules.approvals.review_changed(review));
+            }
+            "/planspec.io/gates/" => drop(put(&mut books.gates, name, value)),
+            "/planspec.io/goals/" => {
+                let (before, after) = put(&mut books.goals, name, value);
+                rules.goal_changed(before.as_deref(), after.as_deref());
+            }
+            "/planspec.io/plans/" => drop(put(&mut books.plans, name, value)),
             _ => {}
         }
         let is_heartbeat = ["/coordination.k8s.io/", "/core/nodes/", "/core/events/"];
-        if !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
+        let is_kept_for_a_while = ["/setpoint.dev/changesets/", "/setpoint.dev/reviews/", "/planspec.io/gates/"];
+        let has_had_its_time = is_gone && is_kept_for_a_while.contains(&directory);
+        if !has_had_its_time && !is_heartbeat.iter().any(|heartbeat| directory.starts_with(heartbeat)) {
             state.changes.push(key.to_owned());
         }
     }
@@ -105,6 +142,16 @@ impl Ledger {
     pub(super) fn changes(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().changes)
     }
+}
+
+/// Whether an Environment tells nothing new but that its place was looked at again.
+fn is_another_look(before: &Environment, after: &Environment) -> bool {
+    let told = |environment: &Environment| {
+        let mut status = environment.status.clone().unwrap_or_default();
+        status.observed_at = None;
+        (environment.metadata.generation, environment.metadata.deletion_timestamp.clone(), status)
+    };
+    told(before) == told(after)
 }
 
 /// `/core/pods/default/web` is `default/web` in `/core/pods/`.

@@ -9,8 +9,9 @@
 //! | `gate`, `faulty_store` | where requests and commits meet their fate |
 //! | `feed` | watches whose events come when the driver says so |
 //! | `users`, `places` | what people do, and what becomes of it where Pods run |
-//! | `ledger`, `rules`, `convergence` | the truth, what must hold always, and what must hold in the end |
+//! | `ledger`, `rules`, `approvals`, `convergence` | the truth, what must hold always, and what must hold in the end |
 
+mod approvals;
 mod convergence;
 mod crew;
 mod dice;

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use setpoint_core::observation::Mark;
+use setpoint_core::observation::{Guest, Mark};
 use setpoint_core::value::Fields;
 use setpoint_core::workload::pod_state;
 use setpoint_deployer::Operation;
 use setpoint_deployer::provider::Instance;
-use setpoint_deployer::simulated::{DriftKind, Place, Program};
+use setpoint_deployer::simulated::{DriftKind, Entry, Place, Program};
 
+use super::approvals::Approvals;
+use super::convergence;
 use super::dice::Dice;
 use super::ledger::Books;
 use super::rules::uid;
@@ -21,7 +23,7 @@ pub(super) const NAMES: [&str; 2] = ["east", "west"];
 
 /// What was put at each place that is not ours.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(BTreeMap<&'static str, Vec<Box<str>>>);
+pub(super) struct Strangers(BTreeMap<&'static str, Vec<Instance>>);
 
 /// How far the log of each place was read.
 #[derive(Debug, Default)]
@@ -29,13 +31,13 @@ pub(super) struct Read(BTreeMap<&'static str, u64>);
 
 impl Read {
     /// What was asked of the places since.
-    pub(super) fn news(&mut self, world: &World) -> Vec<String> {
+    pub(super) fn news(&mut self, world: &World) -> Vec<(&'static str, Entry)> {
         let mut news = Vec::new();
         for (name, place) in all(world) {
             let read = self.0.entry(name).or_default();
             place.log(|log| {
                 let changing = log.since(*read).filter(|entry| entry.operation != Operation::Observe);
-                news.extend(changing.map(|entry| format!("{name}: {entry}")));
+                news.extend(changing.map(|entry| (name, entry.clone())));
                 *read = log.count();
             });
         }
@@ -50,14 +52,18 @@ impl Strangers {
             self.0.entry(name).or_insert_with(|| {
                 let (cluster, owner_uid) = ("another".into(), "theirs".into());
                 let mark = Mark { cluster, owner_uid, intent: Some("theirs".into()), spec_digest: None };
-                [Some(mark), None].map(|mark| place.plant("stranger", mark, &Fields::default())).into()
+                let ids = [Some(mark), None].map(|mark| place.plant("stranger", mark, &Fields::default()));
+                place.truth().into_iter().filter(|it| ids.contains(&it.guest.id)).collect()
             });
         }
     }
 
     fn are_there(&self, name: &str, truth: &[Instance]) -> bool {
-        let there: BTreeSet<&str> = truth.iter().map(|instance| &*instance.guest.id).collect();
-        self.0.get(name).is_none_or(|strangers| strangers.iter().all(|id| there.contains(&**id)))
+        let is_same = |one: &Guest, other: &Guest| {
+            (&one.id, &one.name, &one.mark, &one.config) == (&other.id, &other.name, &other.mark, &other.config)
+        };
+        let is_there = |stranger: &Instance| truth.iter().any(|it| is_same(&it.guest, &stranger.guest));
+        self.0.get(name).is_none_or(|strangers| strangers.iter().all(is_there))
     }
 }
 
@@ -66,17 +72,24 @@ pub(super) fn all(world: &World) -> Vec<(&'static str, Place)> {
     NAMES.iter().filter_map(|name| Some((*name, world.deployer.place(name)?))).collect()
 }
 
-/// What is against the rules at the places: two instances of one Pod, or a stranger that is gone.
-pub(super) fn broken(world: &World, strangers: &Strangers) -> Vec<String> {
-    let (mut broken, mut owners) = (Vec::new(), BTreeMap::new());
+/// What is against the rules at the places: two instances of one object, or a stranger that is gone or changed.
+pub(super) fn broken(world: &World, strangers: &Strangers, approvals: &Approvals) -> Vec<String> {
+    let (mut broken, mut owners) = (Vec::new(), BTreeMap::<String, (&str, String)>::new());
     for (name, place) in all(world) {
         let truth = place.truth();
         if !strangers.are_there(name, &truth) {
             broken.push(format!("something at {name} that is not ours was touched"));
         }
-        for owner in ours(world, &truth) {
-            if let Some(before) = owners.insert(owner.to_owned(), name) {
-                broken.push(format!("the Pod {owner} runs twice: at {before} and at {name}"));
+        for mark in ours(world, &truth) {
+            let made_by = mark.intent.as_deref().unwrap_or_default().to_owned();
+            let (owner, here) = (mark.owner_uid.to_string(), (name, made_by.clone()));
+            if let Some((there, other)) =
+                owners.insert(owner, here).filter(|(_, other)| approvals.are_doubled(other, &made_by))
+            {
+                broken.push(format!(
+                    "{} is there twice: at {there} by {other} and at {name} by {made_by}",
+                    mark.owner_uid
+                ));
             }
         }
     }
@@ -88,10 +101,14 @@ pub(super) fn unmet(world: &World, books: &Books) -> Vec<String> {
     let mut unmet = Vec::new();
     for (name, place) in all(world) {
         let truth = place.truth();
-        let there: BTreeSet<&str> = ours(world, &truth).collect();
+        let there: BTreeSet<&str> = ours(world, &truth).map(|mark| &*mark.owner_uid).collect();
         let is_here = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(name);
         let pods: Vec<&Pod> = books.pods.values().map(|pod| &**pod).filter(|pod| is_here(pod)).collect();
-        let uids: BTreeSet<&str> = pods.iter().map(|pod| uid(&pod.metadata)).collect();
+        let machines = books.machines.values().filter(|machine| machine.spec.environment == name);
+        let machines: Vec<_> = machines.map(|machine| &**machine).collect();
+        machines.iter().for_each(|machine| convergence::machine(machine, &truth, &mut unmet));
+        let owners = pods.iter().map(|pod| &pod.metadata).chain(machines.iter().map(|machine| &machine.metadata));
+        let uids: BTreeSet<&str> = owners.map(uid).collect();
         let active = pods.iter().filter(|pod| pod_state::is_active(pod)).map(|pod| uid(&pod.metadata)).collect();
         unmet.extend(there.difference(&uids).map(|uid| format!("at {name} something runs for {uid}, which is gone")));
         unmet.extend(BTreeSet::difference(&active, &there).map(|uid| format!("at {name} the Pod {uid} does not run")));
@@ -99,11 +116,11 @@ pub(super) fn unmet(world: &World, books: &Books) -> Vec<String> {
     unmet
 }
 
-/// The uids of the Pods that instances were made for.
-fn ours<'t>(world: &World, truth: &'t [Instance]) -> impl Iterator<Item = &'t str> {
+/// The marks of the instances that are ours.
+fn ours<'t>(world: &World, truth: &'t [Instance]) -> impl Iterator<Item = &'t Mark> {
     let cluster = world.cluster.clone();
     let marks = truth.iter().filter_map(|instance| instance.guest.mark.as_ref());
-    marks.filter(move |mark| *mark.cluster == *cluster).map(|mark| &*mark.owner_uid)
+    marks.filter(move |mark| *mark.cluster == *cluster)
 }
 
 /// Has a place behave in another way. Says how.
@@ -150,6 +167,8 @@ pub(super) fn peace(world: &World) -> Result<()> {
         place.reprogram(Program {
             seed: program.seed,
             settle_seconds: program.settle_seconds,
+            existing: program.existing,
+            hourly_price: program.hourly_price,
             ..Program::default()
         })?;
     }

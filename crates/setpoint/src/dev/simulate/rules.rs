@@ -10,8 +10,13 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use setpoint_api::environment::Environment;
+use setpoint_api::machine::Machine;
+use setpoint_api::planspec::{Goal, GoalPhase};
 use setpoint_core::workload::{pod_state, selection};
+use setpoint_deployer::simulated::Entry;
 
+use super::approvals::{Approvals, ledger_holds};
 use super::ledger::{Books, Shelf};
 
 /// Who causes what is committed now.
@@ -36,6 +41,7 @@ pub(super) struct Rules {
     pub(super) actor: Actor,
     /// Whether two crews were at work since it was last calm. What one of them does the other does not know.
     pub(super) had_rivals: bool,
+    pub(super) approvals: Approvals,
     broken: Vec<String>,
     asked: BTreeMap<String, Span>,
     /// Who made a Pod or a ReplicaSet, if somebody did: those that were adopted were not asked for.
@@ -79,6 +85,45 @@ impl Rules {
             let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
             self.asks(&deployment.metadata, count(replicas.unwrap_or(1)));
         }
+    }
+
+    /// What is over stays as it ended, and a condition that stays is as old as it was.
+    pub(super) fn goal_changed(&mut self, before: Option<&Goal>, after: Option<&Goal>) {
+        let (Some(before), Some(after), Actor::Controllers) = (before, after, self.actor) else { return };
+        if before.metadata.uid != after.metadata.uid {
+            return;
+        }
+        let title = title(&after.metadata);
+        let old = before.status.clone().unwrap_or_default();
+        let new = after.status.clone().unwrap_or_default();
+        if old.phase.is_some_and(GoalPhase::is_terminal) && old != new {
+            self.broken.push(format!("the Goal {title} was over: {:?}, and is now {:?}", old.phase, new.phase));
+        }
+        for (was, is) in old.conditions.iter().flat_map(|was| new.conditions.iter().map(move |is| (was, is))) {
+            let is_moved = was.last_transition_time != is.last_transition_time;
+            if was.type_ == is.type_ && was.status == is.status && is_moved {
+                let times = (was.last_transition_time, is.last_transition_time);
+                self.broken.push(format!("{} of the Goal {title} stays {:?}: {times:?}", is.type_, is.status));
+            }
+        }
+    }
+
+    /// What is about to be done to a guest has leave.
+    pub(super) fn machine_changed(&mut self, books: &Books, after: Option<&Machine>) {
+        if let Some(machine) = after {
+            self.approvals.machine_changed(books, machine, &mut self.broken);
+        }
+    }
+
+    pub(super) fn environment_changed(&mut self, after: Option<&Environment>) {
+        if let Some(environment) = after {
+            ledger_holds(environment, &mut self.broken);
+        }
+    }
+
+    /// Something reached a place.
+    pub(super) fn reached(&mut self, entry: &Entry) {
+        self.approvals.reached(entry, &mut self.broken);
     }
 
     pub(super) fn job_changed(&mut self, before: Option<&Job>, after: Option<&Job>) {

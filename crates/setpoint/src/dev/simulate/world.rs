@@ -52,7 +52,7 @@ impl World {
             surroundings: Surroundings::new(move || clock.now(), move || chance.number()),
         };
         let server = Server::open(store.clone(), setup).await.map_err(|failure| anyhow!("{failure:?}"))?;
-        let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
+        let admin = person(&server, "admin");
         let namespace = Api::<Namespace>::all(admin.clone()).get("kube-system").await?;
         let cluster = namespace.metadata.uid.context("the namespace kube-system has no uid")?;
         let deployer = Arc::new(SimulatedDriver::by(move || clock.now()));
@@ -62,8 +62,17 @@ impl World {
         Ok(World { server, store, ledger, clock, trace, seeds, admin, cluster, deployer, registry })
     }
 
+    /// The server as somebody sees it who may do everything.
+    pub(super) fn as_person(&self, name: &str) -> Client {
+        person(&self.server, name)
+    }
+
     /// The server as the controllers see it.
     pub(super) fn as_controllers(&self) -> InProcess {
         self.server.acting_as(Identity::new("system:kube-controller-manager", Vec::<String>::new()))
     }
+}
+
+fn person(server: &Server, name: &str) -> Client {
+    Client::new(server.acting_as(Identity::new(name, [MASTERS])), "default")
 }

@@ -19,6 +19,8 @@ const RULES: &[(&str, &str)] = &[
     (r#"("?resourceVersion"?: ?)"\d+""#, r#"$1"REVISION""#),
     (r"/tmp/(LIVE|MERGED)-\d+/", "/tmp/$1/"),
     (r"\bkubectl-edit-\d+", "kubectl-edit"),
+    (r"\b(apply|preview)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
+    (r"\bsha256:[0-9a-f]{64}\b", "DIGEST"),
     (r"\b(generated)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
     (r"\b([a-z]+-[bcdfghjklmnpqrstvwxz2456789]{10})-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
     (r"(?m)(  |^)(\d+s|\d+y\d+d)(  |$)", "${1}AGE$3"),
@@ -27,14 +29,14 @@ const RULES: &[(&str, &str)] = &[
     (r"(Client Version|Kustomize Version): v\S+", "$1: VERSION"),
 ];
 
-pub(super) struct Filter(Vec<(Regex, &'static str)>);
+pub(crate) struct Filter(Vec<(Regex, &'static str)>);
 
 impl Filter {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self(RULES.iter().map(|(pattern, by)| Ok((Regex::new(pattern)?, *by))).collect::<Result<_>>()?))
     }
 
-    pub(super) fn apply(&self, text: &str) -> String {
+    pub(crate) fn apply(&self, text: &str) -> String {
         let filtered =
             self.0.iter().fold(text.to_owned(), |text, (rule, by)| rule.replace_all(&text, *by).into_owned());
         filtered.lines().map(|line| format!("{}\n", line.trim_end())).collect()

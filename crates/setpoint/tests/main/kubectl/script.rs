@@ -6,26 +6,26 @@ use anyhow::{Context, Result};
 use setpoint_testkit::kubectl::Version;
 
 #[derive(Debug)]
-pub(super) struct Script {
-    pub(super) parts: Vec<Part>,
+pub(crate) struct Script {
+    pub(crate) parts: Vec<Part>,
 }
 
 #[derive(Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Prose(String),
     Step { since: Option<Version>, command: String, transcript: Transcript },
 }
 
 /// What a command printed and how it ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Transcript {
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-    pub(super) code: i32,
+pub(crate) struct Transcript {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
 }
 
 impl Script {
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let (mut parts, mut next_since) = (Vec::new(), None);
         for line in text.lines() {
             let (mark, rest) = (line.chars().next(), line.get(2..).unwrap_or_default());

@@ -78,7 +78,7 @@ async fn mistakes_are_told_with_what_to_do() -> Result<()> {
     }
     for arguments in [["--expires", "soon"], ["--expires", "0s"], ["--server", "http://a.example"]] {
         let output = user(&server, &[&["create", "joe"], arguments.as_slice()].concat())?;
-        ensure!(output.status.code() == Some(2), "{arguments:?}");
+        ensure!(output.status.code() == Some(1), "{arguments:?}");
     }
     let nowhere = refusal(user_in(&server.folder().join("nowhere"), &["list"])?)?;
     ensure!(nowhere.contains("there is no data folder"), "{nowhere}");

@@ -6,8 +6,12 @@
 //! | `workloads` | ReplicaSets and Deployments |
 //! | `jobs` | Jobs |
 //! | `services` | who is behind Services |
+//! | `goals` | Goals and Plans |
+//! | `machines` | Machines and their guests |
 
+mod goals;
 mod jobs;
+mod machines;
 mod pods;
 mod services;
 mod workloads;
@@ -16,6 +20,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_core::workload::selection;
 
+pub(super) use self::machines::machine;
 use super::ledger::Books;
 
 /// What is not as it should be.
@@ -28,6 +33,8 @@ pub(super) fn unmet(books: &Books) -> Vec<String> {
     books.jobs.values().for_each(|job| jobs::job(books, job, &mut unmet));
     books.services.values().for_each(|service| services::service(books, service, &mut unmet));
     services::leftovers(books, &mut unmet);
+    books.goals.values().for_each(|goal| goals::goal(books, goal, &mut unmet));
+    books.plans.values().for_each(|plan| goals::plan(plan, &mut unmet));
     unmet
 }
 

@@ -13,7 +13,7 @@ use crate::terminal::inert;
 const IGNORED: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(crate) enum Edit {
     Added,
     Changed,
     Removed,
@@ -21,15 +21,15 @@ pub(super) enum Edit {
 
 /// A field that is not as it was.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) path: String,
-    pub(super) edit: Edit,
+pub(crate) struct Change {
+    pub(crate) path: String,
+    pub(crate) edit: Edit,
     /// What was and what is, null for nothing. `None` for a Secret's: its values are not even held here.
-    pub(super) values: Option<(Value, Value)>,
+    pub(crate) values: Option<(Value, Value)>,
 }
 
 /// The fields that differ, in the order of their paths.
-pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
+pub(crate) fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let is_secret = |object: &Value| object["kind"] == "Secret" && object["apiVersion"] == "v1";
     let mut comparison = Comparison { withholds: is_secret(old) || is_secret(new), changes: Vec::new() };
     let owned: Vec<&Value> = [old, new].into_iter().flat_map(fields).collect();

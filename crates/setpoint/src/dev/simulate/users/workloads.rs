@@ -1,33 +1,27 @@
-//! What people do: create, scale, change, pause, undo, delete, and meddle.
+//! What people do to workloads, Pods, Services and the places where they run.
 
-use std::fmt::Debug;
-
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::{Api, Client, Resource};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Resource};
 use serde_json::{Value, json};
-
 use setpoint_api::environment::Environment;
 use setpoint_deployer::simulated::{EXIT_AFTER_MS, EXIT_CODE};
 
-use super::dice::Dice;
-use super::ledger::{Books, Ledger, Shelf};
-use super::places;
+use super::machines::EXISTING;
+use super::{Users, pick};
+use crate::dev::simulate::ledger::{Books, Ledger, Shelf};
+use crate::dev::simulate::places;
 
 /// What may be there at once, so that a run stays small enough to be read.
 const DEPLOYMENTS: [&str; 2] = ["web", "api"];
 const REPLICA_SETS: [&str; 2] = ["lone", "pair"];
 const JOBS: [&str; 2] = ["sum", "mail"];
 const SERVICES: [&str; 2] = ["front", "back"];
-const NAMESPACE: &str = "default";
 
 /// What is done, and how often compared to the others.
-const ACTIONS: [(u32, Action); 19] = [
+pub(super) const ACTIONS: [(u32, Action); 19] = [
     (4, Action::CreateDeployment),
     (4, Action::ScaleDeployment),
     (4, Action::ChangeTemplate),
@@ -50,7 +44,7 @@ const ACTIONS: [(u32, Action); 19] = [
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Action {
+pub(super) enum Action {
     CreateDeployment,
     ScaleDeployment,
     ChangeTemplate,
@@ -72,46 +66,23 @@ enum Action {
     DeleteNode,
 }
 
-pub(super) struct Users {
-    client: Client,
-    dice: Dice,
-    /// Templates and names differ by it.
-    count: u64,
-}
-
 impl Users {
-    pub(super) fn new(client: Client, dice: Dice) -> Users {
-        Users { client, dice, count: 0 }
-    }
-
-    /// Does something. Says what, and what came of it.
-    pub(super) async fn act(&mut self, ledger: &Ledger) -> String {
-        self.count += 1;
-        let Some(action) = self.dice.weighted(&ACTIONS) else { return String::new() };
-        let chosen = ledger.read(|books| self.choose(action, books));
-        let Some((name, request)) = chosen else { return format!("{action:?}: there is nothing to do it to") };
-        let result = self.send(action, &name, request).await;
-        match result {
-            Ok(()) => format!("{action:?} {name}"),
-            Err(kube::Error::Api(status)) => format!("{action:?} {name}: {}", status.reason),
-            Err(error) => format!("{action:?} {name}: {error}"),
-        }
-    }
-
     /// Sees to it that Pods have somewhere to run.
-    pub(super) async fn settle_somewhere(&self, ledger: &Ledger) {
+    pub(in crate::dev::simulate) async fn settle_somewhere(&self, ledger: &Ledger) {
         let is_missing = ledger.read(|books| {
             books.environments.values().all(|environment| environment.metadata.deletion_timestamp.is_some())
                 && !books.environments.contains_key(places::NAMES[0])
         });
         if is_missing {
             let seed = self.dice.between(0, 1 << 32);
-            let _ = self.send(Action::CreateEnvironment, places::NAMES[0], environment(places::NAMES[0], seed)).await;
+            let _ = self
+                .send_workload(Action::CreateEnvironment, places::NAMES[0], environment(places::NAMES[0], seed))
+                .await;
         }
     }
 
     /// To whom it is done, and the body of the request.
-    fn choose(&self, action: Action, books: &Books) -> Option<(String, Value)> {
+    pub(super) fn choose_workload(&self, action: Action, books: &Books) -> Option<(String, Value)> {
         let dice = &self.dice;
         let replicas = dice.below(6);
         match action {
@@ -207,7 +178,7 @@ impl Users {
         }
     }
 
-    async fn send(&self, action: Action, name: &str, body: Value) -> kube::Result<()> {
+    pub(super) async fn send_workload(&self, action: Action, name: &str, body: Value) -> kube::Result<()> {
         match action {
             Action::CreateDeployment => self.create::<Deployment>(body).await,
             Action::ScaleDeployment | Action::ChangeTemplate | Action::Pause => {
@@ -255,68 +226,17 @@ impl Users {
             "spec": {"containers": [container], "restartPolicy": restart_policy, "terminationGracePeriodSeconds": 5},
         })
     }
-
-    fn absent<K>(&self, names: &[&'static str], shelf: &Shelf<K>) -> Option<&'static str> {
-        let absent: Vec<&'static str> =
-            names.iter().copied().filter(|name| !shelf.contains_key(&format!("{NAMESPACE}/{name}"))).collect();
-        self.dice.pick(&absent).copied()
-    }
-
-    /// One that is there, and what is to be sent to it.
-    fn any<K: Resource>(&self, shelf: &Shelf<K>, body: Value) -> Option<(String, Value)> {
-        let there: Vec<&String> = shelf.keys().filter(|key| key.starts_with("default/")).collect();
-        let key = self.dice.pick(&there)?;
-        Some((key.strip_prefix("default/")?.to_owned(), body))
-    }
-
-    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
-    async fn create<K>(&self, body: Value) -> kube::Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
-    {
-        let object: K = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
-        self.api::<K>().create(&PostParams::default(), &object).await.map(drop)
-    }
-
-    async fn patch<K>(&self, name: &str, body: Value) -> kube::Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
-    {
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(body)).await.map(drop)
-    }
-
-    async fn replace<K>(&self, name: &str, body: Value) -> kube::Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
-    {
-        let operations = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::<()>::Json(operations)).await.map(drop)
-    }
-
-    async fn delete<K>(&self, name: &str) -> kube::Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
-    {
-        let parameters = match self.dice.below(8) {
-            0 => DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() },
-            1 => DeleteParams::foreground(),
-            2 => DeleteParams::default().grace_period(0),
-            _ => DeleteParams::default(),
-        };
-        self.api::<K>().delete(name, &parameters).await.map(drop)
-    }
 }
 
+/// A place with something in it that was there before, and with rules: two people for what is destroyed.
 fn environment(name: &str, seed: u64) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"deployer": {"name": "simulated"}, "config": {"seed": seed}}})
-}
-
-/// One of those that are in no namespace.
-fn pick<K>(dice: &Dice, shelf: &Shelf<K>) -> Option<String> {
-    dice.pick(&shelf.keys().collect::<Vec<_>>()).map(|name| (*name).clone())
+    let existing = json!([{"id": EXISTING, "name": "old", "cores": 2, "holdsData": true}]);
+    let rule = json!({"class": "Destructive", "approvals": 2, "requesterMayApprove": false});
+    json!({"metadata": {"name": name}, "spec": {
+        "deployer": {"name": "simulated"}, "config": {"seed": seed, "hourlyPrice": "0.10", "existing": existing},
+        "approval": {"rules": [rule]},
+        "guardrails": {"maxDestroysPerHour": 4, "maxAddedCostPerHour": "2.00"},
+    }})
 }
 
 /// The ReplicaSets that no Deployment owns.

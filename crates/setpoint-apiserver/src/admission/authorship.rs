@@ -1,0 +1,182 @@
+//! Who asked for what, as the server knows it and nobody else can say.
+//!
+//! Two annotations would be easy to forge, and two fields are easy to get wrong, if their writers were believed. So what an
+//! object says of its writer must be its writer: a review is given by who writes it, and a change set is asked for by who
+//! writes it, or by whom a controller names. Who acts as another is the other.
+//!
+//! Of what people want, the server itself writes down who wanted it last.
+
+use serde_json::{Value, json};
+use setpoint_api::requester::REQUESTED_BY;
+
+use super::Change;
+use crate::audit::RefusedReview;
+use crate::authentication::Caller;
+use crate::failure::{Failure, Result};
+use crate::registry::{Resource, text_at};
+
+/// Who makes change sets for those whose objects it serves.
+const CONTROLLERS: &str = "system:kube-controller-manager";
+
+/// Why a review may not count although its writer did nothing that they may not.
+const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
+
+/// Refuses a review or a change set in somebody else's name.
+pub(super) fn check(change: &Change<'_>) -> Result<()> {
+    let (None, Some(after)) = (change.before, change.after) else { return Ok(()) };
+    let writer = change.caller.identity.user.as_str();
+    let field = match own(change.resource) {
+        Some("reviews") => "reviewer",
+        Some("changesets") if writer != CONTROLLERS => "requestedBy",
+        _ => return Ok(()),
+    };
+    let named = text_at(after, &["spec", field]);
+    if named == writer {
+        return Ok(());
+    }
+    let why = format!("spec.{field} is {named:?} and must be the user who writes it, {writer:?}");
+    Err(Failure::forbidden(change.resource, change.name(), &why))
+}
+
+/// Writes down who asks for what an object says from now on, or keeps who did.
+pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after: &mut Value) {
+    if !matches!(own(resource), Some("environments" | "machines")) {
+        return;
+    }
+    let is_new = before.is_none_or(|before| {
+        before["spec"] != after["spec"]
+            || before["metadata"]["deletionTimestamp"].is_string() != after["metadata"]["deletionTimestamp"].is_string()
+    });
+    let requester = match before.filter(|_| !is_new) {
+        Some(before) => before["metadata"]["annotations"][REQUESTED_BY].as_str(),
+        None => Some(caller.identity.user.as_str()),
+    };
+    let annotations = &mut after["metadata"]["annotations"];
+    match requester {
+        Some(requester) => annotations[REQUESTED_BY] = json!(requester),
+        None => {
+            annotations.as_object_mut().map(|annotations| annotations.remove(REQUESTED_BY));
+        }
+    }
+}
+
+/// What the audit log is told where a change says of a review that it does not count: who gave it, and why not.
+pub fn refused_review(resource: &Resource, before: &Value, after: &Value) -> Option<RefusedReview> {
+    if own(resource) != Some("reviews") {
+        return None;
+    }
+    let refusal = |review: &Value| {
+        let mut conditions = review["status"]["conditions"].as_array().into_iter().flatten();
+        let accepted = conditions.find(|condition| condition["type"] == "Accepted")?;
+        let reason = accepted["reason"].as_str().unwrap_or_default();
+        (accepted["status"] == "False" && !NO_REFUSAL.contains(&reason)).then(|| reason.to_owned())
+    };
+    let reason = refusal(after).filter(|reason| refusal(before).as_ref() != Some(reason))?;
+    let (reviewer, gate) = (text_at(after, &["spec", "reviewer"]), text_at(after, &["spec", "gate"]));
+    Some(RefusedReview(format!("{reason}: the review of the gate {gate:?} by {reviewer:?} does not count")))
+}
+
+/// The plural of a kind of ours.
+fn own(resource: &Resource) -> Option<&str> {
+    (resource.group == setpoint_api::GROUP).then_some(&*resource.plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::authentication::{Identity, Standing};
+
+    fn caller(user: &str) -> Caller {
+        Caller::new(Arc::new(Identity::new(user, ["people"])), Standing::default())
+    }
+
+    /// A kind of ours by its name; how its objects look does not matter here.
+    fn resource(kind: &'static str) -> Resource {
+        let schemas = crate::schema::Schemas::built_in();
+        let schema = schemas.get("io.k8s.api.core.v1.ConfigMap").expect("a built-in schema");
+        let behaviour = Arc::new(crate::kinds::config_map::ConfigMap);
+        Resource::new(setpoint_api::GROUP, "v1alpha1", kind, behaviour, schema)
+    }
+
+    #[test]
+    fn who_asked_is_whom_the_server_knows() {
+        let machine = |cores: u32, by: Option<&str>, deleted: bool| {
+            let mut machine = json!({"metadata": {"name": "web"}, "spec": {"cores": cores}});
+            if let Some(by) = by {
+                machine["metadata"]["annotations"] = json!({REQUESTED_BY: by, "other": "kept"});
+            }
+            if deleted {
+                machine["metadata"]["deletionTimestamp"] = json!("2026-11-15T12:00:00Z");
+            }
+            machine
+        };
+        let old = || Some(machine(1, Some("alice"), false));
+        let rows = [
+            ("it is made", None, machine(1, None, false), Some("carol")),
+            ("it is made in another's name", None, machine(1, Some("alice"), false), Some("carol")),
+            ("its spec is changed", old(), machine(2, Some("alice"), false), Some("carol")),
+            ("it is deleted", old(), machine(1, Some("alice"), true), Some("carol")),
+            ("something else is changed", old(), machine(1, Some("alice"), false), Some("alice")),
+            ("it is written without the annotation", old(), machine(1, None, false), Some("alice")),
+            ("it is forged", old(), machine(1, Some("bob"), false), Some("alice")),
+            ("it was there before", Some(machine(1, None, false)), machine(1, Some("bob"), false), None),
+        ];
+        for (name, before, mut after, expected) in rows {
+            stamp(&resource("Machine"), &caller("carol"), before.as_ref(), &mut after);
+            assert_eq!(after["metadata"]["annotations"][REQUESTED_BY].as_str(), expected, "{name}");
+        }
+        let mut app = machine(1, None, false);
+        stamp(&resource("App"), &caller("carol"), None, &mut app);
+        assert_eq!(app, machine(1, None, false), "nothing else is stamped");
+    }
+
+    #[test]
+    fn nobody_writes_in_anothers_name() {
+        let review = |reviewer: &str| ("Review", json!({"spec": {"reviewer": reviewer}}));
+        let change_set = |requester: &str| ("ChangeSet", json!({"spec": {"requestedBy": requester}}));
+        let rows = [
+            ("one's own review", "carol", review("carol"), true),
+            ("another's review", "carol", review("alice"), false),
+            ("a review by a group", "carol", review("people"), false),
+            ("a review by a controller", CONTROLLERS, review("carol"), false),
+            ("one's own change set", "carol", change_set("carol"), true),
+            ("another's change set", "carol", change_set("alice"), false),
+            ("a change set by a controller", CONTROLLERS, change_set("carol"), true),
+        ];
+        for (name, user, (kind, object), is_allowed) in rows {
+            let (caller, resource) = (caller(user), resource(kind));
+            let change = Change {
+                caller: &caller,
+                verb: crate::request::Verb::Create,
+                resource: &resource,
+                part: crate::kind::Part::Main,
+                namespace: Some("shop"),
+                path_name: "",
+                before: None,
+                after: Some(&object),
+            };
+            assert_eq!(check(&change).is_ok(), is_allowed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_review_that_is_refused_is_told_once_and_by_its_reason() {
+        let review = |status: &str, reason: &str| {
+            json!({
+                "spec": {"gate": "web", "reviewer": "carol"},
+                "status": {"conditions": [{"type": "Accepted", "status": status, "reason": reason}]},
+            })
+        };
+        let new = json!({"spec": {"gate": "web", "reviewer": "carol"}});
+        let told =
+            |before: &Value, after: &Value| refused_review(&resource("Review"), before, after).map(|told| told.0);
+        let expected = "Expired: the review of the gate \"web\" by \"carol\" does not count";
+        assert_eq!(told(&new, &review("False", "Expired")).as_deref(), Some(expected));
+        assert_eq!(told(&review("True", "Counted"), &review("False", "Expired")).as_deref(), Some(expected));
+        assert_eq!(told(&review("False", "Expired"), &review("False", "Expired")), None, "it was told");
+        assert_eq!(told(&new, &review("True", "Counted")), None, "it counts");
+        assert_eq!(told(&new, &review("False", "Comment")), None, "it is no verdict");
+    }
+}

@@ -1,0 +1,130 @@
+//! Machines: observe, settle, plan, ask, act one step at a time, and record.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `wakeup` | which Machines a change concerns |
+//! | `round` | one look and what follows from it: a step, or a status |
+//! | `acting` | a step, as calls to a provider |
+//! | `writes` | status and finalizer |
+//!
+//! What to do is decided in [`setpoint_core::plan`], what may be done in [`crate::permission`], what goes on record in [`setpoint_core::machine`]. Nothing is done that
+//! was not written down before, on the version of the Machine that it was decided from; so of two who act one wins, and who
+//! dies between two steps leaves behind what the next one has to know.
+
+mod acting;
+mod round;
+mod wakeup;
+mod writes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Client, Resource};
+use setpoint_api::machine::Machine;
+use setpoint_core::machine;
+
+use self::round::Progress;
+use crate::environment::Sights;
+use crate::events::Recorder;
+use crate::permission::{Asker, Treasury};
+use crate::planning::Planning;
+use crate::queue::Queue;
+use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
+
+/// What keeps a Machine until nothing of it is left.
+pub const FINALIZER: &str = "setpoint.dev/machine";
+/// How many steps are taken before others have their turn.
+const STEPS_AT_ONCE: usize = 8;
+/// How soon a write is tried again that met a change of somebody else's.
+const MOVED: Duration = Duration::from_millis(20);
+
+pub struct Machines {
+    context: Context,
+    client: Client,
+    caches: Caches,
+    planning: Planning,
+    sights: Sights,
+    treasury: Treasury,
+    asker: Asker,
+    recorder: Recorder,
+}
+
+impl std::fmt::Debug for Machines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machines").finish_non_exhaustive()
+    }
+}
+
+impl Machines {
+    pub fn new(context: &Context, caches: &Caches, planning: &Planning, sights: &Sights) -> Machines {
+        Machines {
+            context: context.clone(),
+            client: context.client.clone(),
+            caches: caches.clone(),
+            planning: planning.clone(),
+            sights: sights.clone(),
+            treasury: Treasury::new(context, caches, planning, sights),
+            asker: Asker::new(context, caches, planning),
+            recorder: context.recorder("machine-controller"),
+        }
+    }
+
+    /// Takes step after step, each decided anew, until nothing is left that may be done.
+    async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Next, Error> {
+        let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Next::Idle) };
+        let environment = Name::new("", &machine.spec.environment);
+        let Some(environment) = self.caches.environments.get(&environment) else {
+            return self.without_environment(&machine, round).await;
+        };
+        if self.planning.provider(&machine.spec.environment).is_err() {
+            return self.before_opening(&machine, round).await;
+        }
+        let mut taken = BTreeSet::new();
+        for _ in 0..STEPS_AT_ONCE {
+            match self.step(&environment, &machine, &mut taken, round).await? {
+                Progress::Acted(written) => machine = Arc::new(*written),
+                Progress::Rests(next) => return Ok(next),
+            }
+        }
+        Ok(Next::After(Duration::ZERO))
+    }
+}
+
+impl Controller for Machines {
+    type Key = Name;
+
+    const NAME: &'static str = "machine";
+
+    fn wire(self: &Arc<Self>, caches: &Caches, queue: &Arc<Queue<Name>>) {
+        self.sights.connect(queue);
+        wakeup::wire(caches, queue, &self.sights);
+    }
+
+    async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
+        let is_stirred = self.sights.take_stirred(key);
+        let Some(machine) = self.caches.machines.get(key) else { return Ok(Next::Idle) };
+        if machine::is_settled(&machine) && writes::is_kept(&machine) && !is_stirred {
+            return Ok(Next::Idle);
+        }
+        let brought = self.bring(machine, round).await;
+        if is_stirred && brought.is_err() {
+            self.sights.keep_stirred(key);
+        }
+        brought
+    }
+
+    fn about(&self, key: &Name) -> Option<ObjectReference> {
+        self.caches.machines.get(key).map(|machine| machine.object_ref(&()))
+    }
+
+    fn keys(&self) -> Vec<Name> {
+        self.caches.machines.names()
+    }
+
+    /// Environments are swept; whoever waits for something is woken by it.
+    fn configuration() -> Configuration {
+        Configuration::of_workloads()
+    }
+}

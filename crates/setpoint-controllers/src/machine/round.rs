@@ -1,0 +1,283 @@
+//! One look at a Machine's guest, and what follows from it: one step that is taken, or a status that says why none is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use setpoint_api::environment::Environment;
+use setpoint_api::machine::{Intent, Machine, MachineStatus};
+use setpoint_api::requester;
+use setpoint_api::step::{Action, Step, Target, WaitsOn};
+use setpoint_core::authority::Authorized;
+use setpoint_core::desired::Desired;
+use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::machine::{self, Held, Seen, Standing};
+use setpoint_core::observation::Guest;
+use setpoint_core::plan::Orphans;
+use setpoint_core::pod::NoticeKind;
+
+use super::acting::{Act, Failed};
+use super::{MOVED, Machines};
+use crate::change_set;
+use crate::permission::{Asked, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
+use crate::planning::{self, Planned, Subject};
+use crate::runtime::{Error, Next, Round};
+
+/// When to look again at a guest that is on its way, or at a place that did not show everything.
+const PASSING: Duration = Duration::from_secs(1);
+const UNSEEN: Duration = Duration::from_secs(5);
+
+/// What came of a look.
+pub(super) enum Progress {
+    /// A step was taken; the Machine is on record like this. What came of it has yet to be seen.
+    Acted(Box<Machine>),
+    /// Nothing more can be done for now.
+    Rests(Next),
+}
+
+/// What was seen, and what the status says of it.
+struct Look<'a> {
+    desired: &'a Desired,
+    seen: &'a Seen<'a>,
+    status: MachineStatus,
+}
+
+impl Machines {
+    /// Takes the next step that may be taken; `taken` are the digests of those that this round has taken.
+    pub(super) async fn step(
+        &self,
+        environment: &Environment,
+        machine: &Arc<Machine>,
+        taken: &mut BTreeSet<String>,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let planned = match self.planned(environment, machine).await {
+            Ok(planned) => planned,
+            Err(error) => return self.in_trouble(machine, error, round).await,
+        };
+        let target = machine::target(&machine.metadata);
+        let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
+            self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
+            return Ok(Progress::Rests(Next::Idle));
+        };
+        let seen = Seen {
+            cluster: self.planning.cluster(),
+            capabilities: &planned.capabilities,
+            key: self.planning.key().await?,
+            observation: &planned.observation,
+        };
+        let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
+        let cases = change_set::cases(&self.caches, &target);
+        let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
+        if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
+            return self.release(machine, round).await.map(Progress::Rests);
+        }
+        let steps = &planned.change_set.steps;
+        let mut spending = self.treasury.spending(environment, steps).await?;
+        let now = self.context.clock.now();
+        let authorized = judge(&Asked {
+            environment,
+            steps,
+            under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
+            gpus: gpus(desired, seen.guest(desired)),
+            spending: &spending,
+            cases: &cases,
+            done: &settlement.done,
+            owner: machine.metadata.uid.as_deref().unwrap_or_default(),
+            requested_by: requested_by(machine),
+            cluster: self.planning.cluster(),
+            now,
+        });
+        let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
+        let held = held(steps, &verdicts);
+        let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
+        let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
+        self.asker.ask(&petition(machine, &planned, &held), round).await?;
+        let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
+        let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
+            let is_written = self.write_status(machine, status, round).await?.is_some();
+            return match free {
+                // To do it over and over would not help.
+                Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
+                None if is_written => Ok(Progress::Rests(rest(&planned, &verdicts, &standing, now))),
+                None => Ok(Progress::Rests(Next::After(MOVED))),
+            };
+        };
+        taken.insert(step.digest.clone());
+        let look = Look { desired, seen: &seen, status };
+        self.take(machine, (step, leave), look, &mut spending, round).await
+    }
+
+    /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
+    async fn take(
+        &self,
+        machine: &Machine,
+        (step, leave): (&Step, &Authorized),
+        look: Look<'_>,
+        spending: &mut Spending,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let Look { desired, seen, status } = look;
+        let uid = machine.metadata.uid.as_deref().unwrap_or_default();
+        let (by, epoch) = (leave.by.clone(), self.context.epoch());
+        let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
+            return Ok(Progress::Rests(Next::After(PASSING)));
+        };
+        if !self.treasury.enter(spending, step, &intent.id).await? {
+            return Ok(Progress::Rests(Next::After(PASSING)));
+        }
+        let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
+            return Ok(Progress::Rests(Next::After(MOVED)));
+        };
+        let provider = self.planning.provider(&machine.spec.environment)?;
+        let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
+        match act.take(step).await {
+            Ok(()) => {
+                self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
+                Ok(Progress::Acted(Box::new(machine)))
+            }
+            Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
+        }
+    }
+
+    /// Looks first, and plans for what is desired after that.
+    async fn planned(&self, environment: &Environment, machine: &Arc<Machine>) -> Result<Planned, planning::Error> {
+        let subjects = [Subject::stored(machine.clone())];
+        let observation = self.planning.look(&machine.spec.environment, &subjects).await?;
+        self.planning.plan_by(environment, &subjects, observation, Orphans::Ignore).await
+    }
+
+    /// Writes a call down before it is made, with what was settled meanwhile and with what will be secret. `None` if the
+    /// Machine is not as it was read.
+    async fn promise(
+        &self,
+        machine: &Machine,
+        mut status: MachineStatus,
+        desired: &Desired,
+        intent: &Intent,
+        round: &mut Round,
+    ) -> Result<Option<Machine>, Error> {
+        status.intents.push(intent.clone());
+        let secrets = desired.secrets().into_iter().map(String::from);
+        let new: Vec<String> = secrets.filter(|path| !status.secret_fields.contains(path)).collect();
+        status.secret_fields.extend(new);
+        self.write_status(machine, status, round).await
+    }
+
+    /// A call failed. It stays on record unless it surely had no effect: then only a look can tell.
+    async fn failed(
+        &self,
+        machine: &Machine,
+        intent: &str,
+        failed: Failed,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let (error, is_sure) = match failed {
+            Failed::Surely(error) => (error, true),
+            Failed::Perhaps(error) => (error, false),
+        };
+        let standing = Standing::provider_error(error.to_string());
+        let mut status = machine::stood(machine, &standing, self.context.clock.now());
+        if is_sure {
+            machine::strike_off(&mut status, intent);
+        }
+        self.write_status(machine, status, round).await?;
+        Err(error.into())
+    }
+
+    /// The place could not be looked at, or what was seen could not be planned for.
+    async fn in_trouble(
+        &self,
+        machine: &Machine,
+        error: planning::Error,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let standing = match &error {
+            planning::Error::Api(_) => None,
+            planning::Error::Unsound(_) => Some(Standing::unsound(error.to_string())),
+            planning::Error::Provider(_) | planning::Error::NotOpen(_) => {
+                Some(Standing::provider_error(error.to_string()))
+            }
+        };
+        if let Some(standing) = standing {
+            self.tell(machine, &standing, round).await?;
+        }
+        Err(error.into())
+    }
+}
+
+/// When to look again although nothing is heard.
+fn rest(planned: &Planned, verdicts: &[Verdict], standing: &Standing, now: Timestamp) -> Next {
+    let on = |kinds: &[WaitsOn]| planned.change_set.waiting.iter().any(|waiting| kinds.contains(&waiting.on));
+    let until = verdicts.iter().filter_map(Verdict::until).max();
+    match () {
+        () if standing.is_synced() => Next::Idle,
+        () if let Some(until) = until => Next::After(Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
+        () if standing.reason == machine::reason::OVER_LIMIT => Next::After(UNSEEN),
+        () if on(&[WaitsOn::Intent, WaitsOn::Provider]) => Next::After(PASSING),
+        () if on(&[WaitsOn::Observation]) => Next::After(UNSEEN),
+        () if standing.reason == machine::reason::PROGRESSING => Next::After(PASSING),
+        () => Next::Idle,
+    }
+}
+
+/// What Events call a step that was taken.
+fn past(action: Action) -> &'static str {
+    match action {
+        Action::Adopt => "Adopted",
+        Action::Create => "Created",
+        Action::Update => "Updated",
+        Action::Grow => "Grown",
+        Action::Stop => "Stopped",
+        Action::Start => "Started",
+        Action::Restart => "Restarted",
+        Action::Replace => "Replaced",
+        Action::Release => "Released",
+        Action::Delete => "Deleted",
+    }
+}
+
+fn told(step: &Step) -> String {
+    match &step.provider_id {
+        Some(id) => format!("guest {id}: {}", step.reason),
+        None => step.reason.clone(),
+    }
+}
+
+/// What people are asked about a Machine.
+fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -> Petition<'a> {
+    let meta = &machine.metadata;
+    Petition {
+        owner: OwnerReference {
+            api_version: Machine::api_version(&()).into_owned(),
+            kind: Machine::kind(&()).into_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        },
+        namespace: meta.namespace.as_deref().unwrap_or_default(),
+        environment: &machine.spec.environment,
+        requested_by: requested_by(machine),
+        plan: &planned.change_set,
+        look: &planned.observation,
+        held: waits_for_people(held).collect(),
+        last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
+    }
+}
+
+/// Who asked for what a Machine says.
+fn requested_by(machine: &Machine) -> &str {
+    let annotations = machine.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(requester::REQUESTED_BY)).map_or(requester::UNKNOWN, String::as_str)
+}
+
+/// The GPUs that a Machine holds and wants.
+fn gpus(desired: &Desired, guest: Option<&Guest>) -> BTreeMap<Target, Gpus> {
+    let held = guest.map_or(Some(0), |guest| gpus_held(&guest.config)).unwrap_or_default();
+    let gpus = Gpus { held, wanted: gpus_wanted(&desired.fields) };
+    [(desired.target.clone(), gpus)].into_iter().filter(|(_, gpus)| *gpus != Gpus::default()).collect()
+}

@@ -1,0 +1,102 @@
+//! Which Machines a change concerns.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Resource;
+use kube::core::PartialObjectMeta;
+use setpoint_api::change_set::ChangeSet;
+use setpoint_api::environment::Environment;
+use setpoint_api::interpolation::SourceKind;
+use setpoint_api::machine::Machine;
+use setpoint_core::machine::{SYNCED, condition};
+
+use crate::environment::Sights;
+use crate::queue::Queue;
+use crate::runtime::caches::{
+    MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_SOURCE, source_value,
+};
+use crate::runtime::{Cache, Caches, Change, Name};
+
+pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>, sights: &Sights) {
+    let (machines, stirs) = (caches.machines.clone(), sights.clone());
+    caches.machines.listen(move |change| of_machine(change, &machines, &stirs));
+    let (machines, own) = (caches.machines.clone(), queue.clone());
+    caches.environments.listen(move |change| of_environment(change, &machines, &own));
+    let own = queue.clone();
+    caches.change_sets.listen(move |change| of_change_set(change, &own));
+    let (machines, stirs) = (caches.machines.clone(), sights.clone());
+    caches.secrets.listen(move |change: &Change<PartialObjectMeta<Secret>>| {
+        of_source(SourceKind::Secret, &**change.latest(), &machines, &stirs);
+    });
+    let (machines, stirs) = (caches.machines.clone(), sights.clone());
+    caches.config_maps.listen(move |change: &Change<PartialObjectMeta<ConfigMap>>| {
+        of_source(SourceKind::ConfigMap, &**change.latest(), &machines, &stirs);
+    });
+}
+
+/// Itself; and where it came, went or is carried out, those that depend on it, on which it depends, and its rivals.
+fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sights) {
+    let machine = change.latest();
+    let name = Name::of(&**machine);
+    let marks = |machine: &Machine| (machine.metadata.annotations.clone(), machine.metadata.labels.clone());
+    match (&change.before, &change.after) {
+        // What is protected or muted is no part of the spec, and neither is the wish for a fresh look.
+        (Some(before), Some(after)) if marks(before) != marks(after) => sights.stir(name.clone()),
+        _ => sights.wake(name.clone()),
+    }
+    if !is_turning(change) {
+        return;
+    }
+    let dependents = machines.by(&MACHINES_BY_DEPENDENCY, &name.to_string());
+    dependents.iter().for_each(|dependent| sights.wake(Name::of(&**dependent)));
+    for machine in change.both() {
+        let namespace = &name.namespace;
+        machine.spec.depends_on.iter().for_each(|other| sights.wake(Name::new(namespace, other)));
+        if let Some(id) = &machine.spec.provider_id {
+            let rivals = machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", machine.spec.environment));
+            rivals.iter().map(|rival| Name::of(&**rival)).filter(|rival| *rival != name).for_each(|rival| {
+                sights.stir(rival);
+            });
+        }
+    }
+}
+
+/// Whether others may have waited for it: it came, went, or is carried out or not.
+fn is_turning(change: &Change<Machine>) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let stands = |machine: &Machine| {
+        let synced = machine.status.as_ref().and_then(|status| condition(status, SYNCED));
+        (synced.map(|synced| synced.status), machine.metadata.deletion_timestamp.is_some())
+    };
+    stands(before) != stands(after)
+}
+
+/// Its rules are others: what waited may go on.
+fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue: &Queue<Name>) {
+    if let (Some(before), Some(after)) = (&change.before, &change.after)
+        && before.metadata.generation == after.metadata.generation
+    {
+        return;
+    }
+    let name = change.latest().metadata.name.as_deref().unwrap_or_default();
+    let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
+    here.iter().for_each(|machine| queue.add(Name::of(&**machine)));
+}
+
+/// Those whose steps it lists: people may have decided.
+fn of_change_set(change: &Change<ChangeSet>, queue: &Queue<Name>) {
+    let statuses = change.both().filter_map(|set| set.status.as_ref());
+    for target in statuses.flat_map(|status| &status.steps).map(|step| &step.target) {
+        if !target.namespace.is_empty() {
+            queue.add(Name::new(&target.namespace, &target.name));
+        }
+    }
+}
+
+/// Those that take something from it.
+fn of_source(kind: SourceKind, source: &impl Resource<DynamicType = ()>, machines: &Cache<Machine>, sights: &Sights) {
+    let Name { namespace, name } = Name::of(source);
+    let readers = machines.by(&MACHINES_BY_SOURCE, &source_value(kind, &namespace, &name));
+    readers.iter().for_each(|machine| sights.stir(Name::of(&**machine)));
+}

@@ -1,0 +1,87 @@
+//! Which steps may be taken now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use setpoint_api::environment::Environment;
+use setpoint_api::machine::DoneStep;
+use setpoint_api::step::{Step, Target};
+use setpoint_core::authority::{self, Authorized};
+use setpoint_core::gate::{Gpus, Need, Verdict};
+use setpoint_core::machine::{Held, HeldBy};
+
+use super::treasury::Spending;
+use crate::change_set::Case;
+
+/// What is asked leave for.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub environment: &'a Environment,
+    pub steps: &'a [Step],
+    /// The calls whose outcome is not known.
+    pub under_way: BTreeSet<String>,
+    pub gpus: BTreeMap<Target, Gpus>,
+    pub spending: &'a Spending,
+    /// What people said of steps like these.
+    pub cases: &'a [Case],
+    /// What was done for the object that the steps serve.
+    pub done: &'a [DoneStep],
+    /// That object, by its uid, and who asked for what it says.
+    pub owner: &'a str,
+    pub requested_by: &'a str,
+    pub cluster: &'a str,
+    pub now: Timestamp,
+}
+
+/// What becomes of each step, in their order.
+pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
+    let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(Case::as_set).collect();
+    authority::authorize(&authority::Input {
+        steps: asked.steps,
+        owner: asked.owner,
+        requested_by: asked.requested_by,
+        done: asked.done,
+        sets: &sets,
+        approval: asked.environment.spec.approval.as_ref(),
+        guardrails: asked.environment.spec.guardrails.as_ref(),
+        expires_at: None,
+        ledger: &asked.spending.ledger,
+        under_way: &asked.under_way,
+        usage: asked.spending.usage,
+        gpus: &asked.gpus,
+        cluster_uid: asked.cluster,
+        now: asked.now,
+    })
+}
+
+/// Whether a change set that outlives an object has yet to record what was done for it by its leave.
+pub fn is_remembered_here_alone(cases: &[Case], done: &[DoneStep]) -> bool {
+    let mut sets = cases.iter().filter_map(Case::as_set).filter(|set| set.owner.is_none());
+    sets.any(|set| authority::is_unrecorded(&set, done))
+}
+
+/// The steps that may not be taken now, and what holds them.
+pub fn held<'s>(steps: &'s [Step], verdicts: &[Verdict]) -> Vec<Held<'s>> {
+    let held = steps.iter().zip(verdicts).filter_map(|(step, verdict)| {
+        let (by, why) = match verdict {
+            Verdict::Run => return None,
+            Verdict::Refuse { reason } => (HeldBy::Refusal, reason.to_string()),
+            Verdict::Wait { needs } => {
+                let by = match verdict.waits_for_people() {
+                    true => HeldBy::People,
+                    false if needs.iter().any(|need| matches!(need, Need::Step { .. })) => HeldBy::Step,
+                    false => HeldBy::Limit,
+                };
+                let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
+                (by, format!("needs {}", needs.join("; ")))
+            }
+        };
+        Some(Held { step, why, by })
+    });
+    held.collect()
+}
+
+/// The steps that wait for people.
+pub fn waits_for_people<'h, 's>(held: &'h [Held<'s>]) -> impl Iterator<Item = &'s Step> + 'h {
+    held.iter().filter(|held| held.by == HeldBy::People).map(|held| held.step)
+}

@@ -1,0 +1,265 @@
+//! What is desired of an environment against what is there: gathers both, has the core plan, and checks what comes out.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `digest_key` | the key of all digests |
+//! | `sources` | the Secrets and ConfigMaps that Machines name |
+//! | `sight` | looks at what concerns some Machines |
+//!
+//! The same for Machines as they are stored and as they would be: nothing here writes but the key, once.
+
+mod digest_key;
+mod sight;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
+use prometheus_client::metrics::counter::Counter;
+use setpoint_api::environment::Environment;
+use setpoint_api::machine::Machine;
+use setpoint_api::step::{Refusal, Target};
+use setpoint_core::check::check;
+use setpoint_core::desired::Desired;
+use setpoint_core::digest::Key;
+use setpoint_core::machine;
+use setpoint_core::observation::Observation;
+use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
+use setpoint_core::registry::Capabilities;
+use setpoint_deployer::Provider;
+use thiserror::Error;
+use tokio::sync::OnceCell;
+
+use crate::node::Providers;
+use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST};
+use crate::runtime::{Caches, Context, Name};
+
+/// Plans for Machines of an environment. Cheap to clone.
+#[derive(Clone)]
+pub struct Planning {
+    client: Client,
+    caches: Caches,
+    cluster: Arc<str>,
+    providers: Providers,
+    seed: Option<u64>,
+    looks: Counter,
+    key: Arc<OnceCell<Key>>,
+}
+
+/// A Machine to plan for, as it is stored or as it would be.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub machine: Arc<Machine>,
+}
+
+/// What would be done for some Machines, and what that follows from.
+#[derive(Debug)]
+pub struct Planned {
+    /// About the subjects alone. It holds [`Machine`]s that cannot be read as refused.
+    pub change_set: ChangeSet,
+    /// What the subjects and those they have to do with desire, as far as it can be read.
+    pub desired: Vec<Desired>,
+    pub observation: Observation,
+    pub capabilities: Capabilities,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error(transparent)]
+    Provider(#[from] setpoint_deployer::Error),
+    #[error("the environment {0} is not open: its condition Ready says why")]
+    NotOpen(String),
+    /// The planner and its checker disagree: a fault of ours, and nothing is done.
+    #[error("the plan is not sound and is not carried out: {0}")]
+    Unsound(String),
+}
+
+impl From<Error> for crate::runtime::Error {
+    fn from(error: Error) -> crate::runtime::Error {
+        match error {
+            Error::Api(error) => error.into(),
+            Error::Provider(error) => error.into(),
+            held => crate::runtime::Error::Held(held.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Planning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planning").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
+
+impl Subject {
+    pub fn stored(machine: Arc<Machine>) -> Subject {
+        Subject { machine }
+    }
+
+    /// A Machine as it would be if it were deleted now.
+    pub fn deleted(machine: &Machine, now: jiff::Timestamp) -> Subject {
+        let mut machine = machine.clone();
+        machine.metadata.deletion_timestamp.get_or_insert(Time(now));
+        Subject { machine: Arc::new(machine) }
+    }
+
+    pub fn target(&self) -> Target {
+        machine::target(&self.machine.metadata)
+    }
+}
+
+impl Planning {
+    pub fn new(context: &Context, caches: &Caches, cluster: &str, providers: &Providers) -> Planning {
+        Planning {
+            client: context.client.clone(),
+            caches: caches.clone(),
+            cluster: cluster.into(),
+            providers: providers.clone(),
+            seed: context.seed,
+            looks: context.metrics.glances(),
+            key: Arc::default(),
+        }
+    }
+
+    /// This control plane, as marks name it.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The key of all digests.
+    pub async fn key(&self) -> Result<&Key, kube::Error> {
+        self.key.get_or_try_init(|| digest_key::open(&self.client, self.seed)).await
+    }
+
+    /// Who acts in an environment.
+    pub fn provider(&self, environment: &str) -> Result<Arc<dyn Provider>, Error> {
+        self.providers.get(environment).ok_or_else(|| Error::NotOpen(environment.to_owned()))
+    }
+
+    /// What would be done for Machines of one environment, by a fresh look at what concerns them. Those that they depend
+    /// on, that depend on them, or that claim the same guest are taken into account as they are stored.
+    pub async fn plan(
+        &self,
+        environment: &Environment,
+        subjects: &[Subject],
+        orphans: Orphans,
+    ) -> Result<Planned, Error> {
+        let observation = self.look(name_of(environment), subjects).await?;
+        self.plan_by(environment, subjects, observation, orphans).await
+    }
+
+    /// A look at what concerns some Machines, and those they have to do with.
+    pub async fn look(&self, environment: &str, subjects: &[Subject]) -> Result<Observation, Error> {
+        let related = self.related(subjects);
+        self.looks.inc();
+        sight::look(&*self.provider(environment)?, subjects.iter().chain(&related)).await.map_err(Error::from)
+    }
+
+    /// The same by a look that was made before.
+    pub async fn plan_by(
+        &self,
+        environment: &Environment,
+        subjects: &[Subject],
+        observation: Observation,
+        orphans: Orphans,
+    ) -> Result<Planned, Error> {
+        let provider = self.provider(name_of(environment))?;
+        let related = self.related(subjects);
+        let all: Vec<&Subject> = subjects.iter().chain(&related).collect();
+        let (desired, refused) = self.desires(&*provider, &all).await?;
+        let capabilities = provider.abilities().guests.clone();
+        let input = Input {
+            environment: name_of(environment),
+            cluster: &self.cluster,
+            capabilities: &capabilities,
+            desired: &desired,
+            observation: &observation,
+            policy: Policy { create: environment.spec.create, orphans },
+            key: self.key().await?,
+        };
+        let change_set = plan(&input);
+        let violations = check(&input, &change_set);
+        if !violations.is_empty() {
+            let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            tracing::error!(environment = input.environment, ?told, "a plan is not sound and is not carried out");
+            return Err(Error::Unsound(told.join("; ")));
+        }
+        let change_set = about(subjects, change_set, &desired, &observation, refused);
+        Ok(Planned { change_set, desired, observation, capabilities })
+    }
+
+    /// What Machines desire, with its price; and those of them that cannot be read.
+    async fn desires(
+        &self,
+        provider: &dyn Provider,
+        subjects: &[&Subject],
+    ) -> Result<(Vec<Desired>, Vec<Refusal>), Error> {
+        let sources = sources::read(&self.client, subjects).await?;
+        let (mut desires, mut refused) = (Vec::with_capacity(subjects.len()), Vec::new());
+        for Subject { machine } in subjects {
+            match machine::desire(machine, &sources) {
+                Ok(desired) => {
+                    let hourly_price = provider.quote(&desired.fields).await?;
+                    desires.push(Desired { hourly_price, ..desired });
+                }
+                Err(problems) => refused.extend(problems),
+            }
+        }
+        Ok((desires, refused))
+    }
+
+    /// The stored Machines that some have to do with: which they depend on, which depend on one that is deleted, and which
+    /// claim the same guest.
+    fn related(&self, subjects: &[Subject]) -> Vec<Subject> {
+        let mut related: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
+        for Subject { machine } in subjects {
+            let (meta, spec) = (&machine.metadata, &machine.spec);
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            let mut found: Vec<Arc<Machine>> = Vec::new();
+            let names = spec.depends_on.iter().map(|name| Name::new(namespace, name));
+            found.extend(names.filter_map(|name| self.caches.machines.get(&name)));
+            if meta.deletion_timestamp.is_some() {
+                let own = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
+                found.extend(self.caches.machines.by(&MACHINES_BY_DEPENDENCY, &own));
+            }
+            if let Some(id) = &spec.provider_id {
+                found.extend(self.caches.machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", spec.environment)));
+            }
+            let here = found.into_iter().filter(|other| other.spec.environment == spec.environment);
+            related.extend(here.map(|other| (Name::of(&*other), other)));
+        }
+        for subject in subjects {
+            related.remove(&Name::of(&*subject.machine));
+        }
+        related.into_values().map(Subject::stored).collect()
+    }
+}
+
+/// What of a plan is about the subjects: their own steps, and what is done to guests that are theirs once more or nobody's.
+fn about(
+    subjects: &[Subject],
+    change_set: ChangeSet,
+    desired: &[Desired],
+    observation: &Observation,
+    refused: Vec<Refusal>,
+) -> ChangeSet {
+    let targets: Vec<Target> = subjects.iter().map(Subject::target).collect();
+    let targets: BTreeSet<&Target> = targets.iter().collect();
+    let others: BTreeSet<&str> =
+        desired.iter().filter(|desired| !targets.contains(&desired.target)).map(|desired| &*desired.uid).collect();
+    let is_anothers = |id: &str| {
+        let guest = observation.guests.iter().find(|guest| *guest.id == *id);
+        guest.and_then(|guest| guest.mark.as_ref()).is_some_and(|mark| others.contains(&*mark.owner_uid))
+    };
+    let change_set = change_set.only(&targets, |id| !is_anothers(id));
+    let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
+    if refused.is_empty() { change_set } else { change_set.refusing(refused) }
+}
+
+fn name_of(environment: &Environment) -> &str {
+    environment.metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,236 @@
+//! Which steps of an object may be taken now, and by whose leave.
+//!
+//! The gate judges the steps of one change set by what people said of that change set. An object can be in several: one
+//! that its controller made, one of each `setpoint apply`. This is what whoever is about to act asks, at that moment,
+//! of all of them; it believes no status but the record of what was done.
+//!
+//! A change set authorizes a step if it lists exactly its digest, and only once:
+//!
+//! 1. It is spent for a step that was done by its leave, as its own record or the object's says. The object's is written
+//!    with the outcome of the call, so that a crash between the two records loses nothing.
+//! 2. It is spent, too, for a step that was done by another's leave or by nobody's after it was made: what people
+//!    approved then has happened.
+//! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
+//!
+//! Approvals in different change sets do not add up. A rejection holds in all of them: who knows of one that was
+//! approved elsewhere says so by approving.
+
+mod progress;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use setpoint_api::change_set::{ChangeSet, Mode, StepState};
+use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
+use setpoint_api::machine::{DoneStep, MAX_DONE};
+use setpoint_api::step::{Step, Target};
+
+pub use self::progress::{Progress, Wanted, Work, progress};
+use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
+
+/// Everything that the answer depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The steps of the object, in order. A step that one depends on and that is not among them is not done.
+    pub steps: &'a [Step],
+    /// The object, by its uid.
+    pub owner: &'a str,
+    /// Who asked for what the object says.
+    pub requested_by: &'a str,
+    /// What was done for the object.
+    pub done: &'a [DoneStep],
+    /// The change sets that may list its steps.
+    pub sets: &'a [Set<'a>],
+    /// The environment's approval policy; the default one where it has none.
+    pub approval: Option<&'a Approval>,
+    /// The environment's limits; none where it has none.
+    pub guardrails: Option<&'a Guardrails>,
+    /// When the environment's time is over.
+    pub expires_at: Option<Timestamp>,
+    /// What was done lately in the environment and counts against a budget.
+    pub ledger: &'a [LedgerEntry],
+    /// The ids of calls whose outcome is not known.
+    pub under_way: &'a BTreeSet<String>,
+    /// What there is in the environment now.
+    pub usage: Usage,
+    /// The GPUs of every object that holds or wants any.
+    pub gpus: &'a BTreeMap<Target, Gpus>,
+    pub cluster_uid: &'a str,
+    pub now: Timestamp,
+}
+
+/// A change set that is to be carried out, and what people said of it.
+#[derive(Debug, Clone)]
+pub struct Set<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub created_at: Timestamp,
+    /// The object that it was made for, by its uid; none where a user made it.
+    pub owner: Option<&'a str>,
+    pub requested_by: &'a str,
+    /// The digests of the steps that it lists.
+    pub digests: BTreeSet<&'a str>,
+    /// The digests of those that it records as done.
+    pub done: BTreeSet<&'a str>,
+    /// The reviews of its gate.
+    pub evidence: Vec<Evidence<'a>>,
+    /// Reviewer and nonce of reviews that are not among the evidence.
+    pub used_nonces: BTreeSet<(String, String)>,
+}
+
+/// What becomes of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorized {
+    /// The step, by its id.
+    pub step: String,
+    pub digest: String,
+    pub verdict: Verdict,
+    /// The change set, by its uid, whose approvals let the step run; none where it needs none. It goes on record with
+    /// the intent, and with what was done.
+    pub by: Option<String>,
+    /// The change sets, by name, in which people can still decide on the step.
+    pub asked: Vec<String>,
+}
+
+/// A verdict for each step of an object, in their order.
+pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
+    let unasked = standings(input, None);
+    let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set))).collect();
+    let leaves = input.steps.iter().enumerate().map(|(place, step)| {
+        let sets = input.sets.iter().zip(&answers).filter(|(set, _)| set.may_authorize(step, input));
+        Leave::of(&unasked[place], sets.map(|(set, standings)| (set, &standings[place])).collect())
+    });
+    let leaves: Vec<Leave<'_>> = leaves.collect();
+    let standings: Vec<Standing> = leaves.iter().map(|leave| leave.standing.clone()).collect();
+    let judged = gate::decide(&gate_input(input, None, &requesters(input, None)), &standings);
+    let authorized = judged.into_iter().zip(leaves).map(|(judged, leave)| Authorized {
+        by: leave.by.filter(|_| judged.verdict == Verdict::Run).map(str::to_owned),
+        asked: leave.asked,
+        step: judged.step,
+        digest: judged.digest,
+        verdict: judged.verdict,
+    });
+    authorized.collect()
+}
+
+/// The record of what was done with one step more. What used an approval is remembered before what needed none.
+pub fn record_done(mut done: Vec<DoneStep>, step: DoneStep) -> Vec<DoneStep> {
+    done.retain(|recorded| recorded.digest != step.digest || recorded.change_set != step.change_set);
+    done.push(step);
+    while done.len() > MAX_DONE {
+        let oldest = done.iter().position(|recorded| recorded.change_set.is_none()).unwrap_or_default();
+        done.remove(oldest);
+    }
+    done
+}
+
+/// Whether a change set has yet to record something that was done by its leave. Until it has, the object that remembers
+/// it must stay.
+pub fn is_unrecorded(set: &Set<'_>, done: &[DoneStep]) -> bool {
+    let mut by_its_leave = done.iter().filter(|step| step.change_set.as_deref() == Some(set.uid));
+    by_its_leave.any(|step| set.digests.contains(step.digest.as_str()) && !set.done.contains(step.digest.as_str()))
+}
+
+impl<'a> Set<'a> {
+    /// None where it authorizes nothing: it is a preview, it is being deleted, or it was never stored.
+    pub fn of(
+        change_set: &'a ChangeSet,
+        evidence: Vec<Evidence<'a>>,
+        used_nonces: BTreeSet<(String, String)>,
+    ) -> Option<Set<'a>> {
+        let metadata = &change_set.metadata;
+        if change_set.spec.mode != Mode::Execute || metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+        let done = states.iter().filter(|state| state.state == StepState::Done);
+        let owners = metadata.owner_references.as_deref().unwrap_or_default();
+        Some(Set {
+            namespace: metadata.namespace.as_deref()?,
+            name: metadata.name.as_deref()?,
+            uid: metadata.uid.as_deref()?,
+            created_at: metadata.creation_timestamp.as_ref()?.0,
+            owner: owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str()),
+            requested_by: &change_set.spec.requested_by,
+            digests: steps.iter().map(|step| step.digest.as_str()).collect(),
+            done: done.map(|state| state.digest.as_str()).collect(),
+            evidence,
+            used_nonces,
+        })
+    }
+
+    fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
+        let is_meant = self.owner.is_none_or(|owner| owner == input.owner);
+        is_meant && self.digests.contains(step.digest.as_str()) && !self.is_spent(&step.digest, input.done)
+    }
+
+    /// Whether it no longer authorizes a step.
+    pub fn is_spent(&self, digest: &str, done: &[DoneStep]) -> bool {
+        let was_done = |step: &DoneStep| {
+            step.digest == digest && (step.change_set.as_deref() == Some(self.uid) || self.is_before(step))
+        };
+        let has_forgotten = done.len() >= MAX_DONE && done.iter().all(|step| self.is_before(step));
+        self.done.contains(digest) || done.iter().any(was_done) || has_forgotten
+    }
+
+    /// Whether it was made before a step was done. Its date is in whole seconds, so what was done within that second may
+    /// have been done before.
+    fn is_before(&self, step: &DoneStep) -> bool {
+        step.at >= self.created_at.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// Whose leave a step has, or what it lacks.
+struct Leave<'a> {
+    standing: Standing,
+    by: Option<&'a str>,
+    asked: Vec<String>,
+}
+
+impl<'a> Leave<'a> {
+    /// The first change set with all approvals gives its leave; where none has, the one that lacks least is told of.
+    fn of(unasked: &Standing, mut sets: Vec<(&'a Set<'a>, &Standing)>) -> Leave<'a> {
+        let lacks = |standing: &Standing| standing.missing.iter().map(gate::Approvals::missing).sum::<u32>();
+        sets.sort_by_key(|(set, standing)| (lacks(standing), set.created_at, set.name));
+        let asked = sets.iter().map(|(set, _)| set.name.to_owned()).collect();
+        let rejected_by = sets.iter().flat_map(|(_, standing)| standing.rejected_by.clone()).collect();
+        let best = sets.first().filter(|_| !unasked.missing.is_empty());
+        let missing = best.map_or(&unasked.missing, |(_, standing)| &standing.missing).clone();
+        let by = best.filter(|_| missing.is_empty()).map(|(set, _)| set.uid);
+        Leave { standing: Standing { missing, rejected_by, approved_until: None }, by, asked }
+    }
+}
+
+/// What people said of each step in one change set; without one, what each step needs.
+fn standings(input: &Input<'_>, set: Option<&Set<'_>>) -> Vec<Standing> {
+    gate::standings(&gate_input(input, set, &requesters(input, set))).0
+}
+
+/// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not.
+fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> BTreeSet<&'a str> {
+    set.map(|set| set.requested_by).into_iter().chain([input.requested_by]).collect()
+}
+
+fn gate_input<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>, requesters: &'a BTreeSet<&'a str>) -> gate::Input<'a> {
+    static NO_NONCES: BTreeSet<(String, String)> = BTreeSet::new();
+    gate::Input {
+        steps: input.steps,
+        approval: input.approval,
+        guardrails: input.guardrails,
+        expires_at: input.expires_at,
+        evidence: set.map_or(&[], |set| &set.evidence),
+        used_nonces: set.map_or(&NO_NONCES, |set| &set.used_nonces),
+        ledger: input.ledger,
+        under_way: input.under_way,
+        usage: input.usage,
+        gpus: input.gpus,
+        requesters,
+        cluster_uid: input.cluster_uid,
+        namespace: set.map_or("", |set| set.namespace),
+        gate: set.map_or("", |set| set.name),
+        opened_at: set.map_or(input.now, |set| set.created_at),
+        now: input.now,
+    }
+}

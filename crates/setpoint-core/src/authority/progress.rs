@@ -1,0 +1,195 @@
+//! How far a change set is: the state of each step, its phase and its conditions.
+//!
+//! What was done stays done: the record of a change set outlives that of its objects, since it is what keeps an approval
+//! from being used again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
+use setpoint_api::condition::{Condition, ConditionStatus};
+use setpoint_api::machine::{DoneStep, Intent};
+use setpoint_api::step::{Action, Step, Target};
+
+use crate::conditions;
+use crate::gate::{Decision, Judged, Verdict};
+
+/// The kind of a target that is no object: a guest that belongs to nothing.
+const GUEST: &str = "Guest";
+
+/// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct Work<'a> {
+    /// The calls that are under way for it.
+    pub intents: &'a [Intent],
+    /// What was done for it.
+    pub done: &'a [DoneStep],
+    pub wanted: Wanted<'a>,
+}
+
+/// What an object still wants to be done.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// That is not known: it was not looked at since it was written, or what is asked for is not written yet.
+    Unknown,
+    /// The steps with these digests; none where it is as desired.
+    Only(&'a BTreeSet<&'a str>),
+}
+
+/// What a gatekeeper writes down of a change set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    pub phase: Phase,
+    pub step_states: Vec<StepStatus>,
+    pub conditions: Vec<Condition>,
+}
+
+/// How far a change set is, given what the gate says of its steps and what is known of its objects. `abandoned` says why
+/// nobody will carry out what is left, if nobody will.
+pub fn progress(
+    change_set: &ChangeSet,
+    decision: &Decision,
+    objects: &BTreeMap<&Target, Work<'_>>,
+    abandoned: Option<&str>,
+    now: Timestamp,
+) -> Progress {
+    let nothing = ChangeSetStatus::default();
+    let status = change_set.status.as_ref().unwrap_or(&nothing);
+    let is_planned = status.digest.is_some();
+    let judged: BTreeMap<&str, &Judged> = decision.steps.iter().map(|judged| (&*judged.digest, judged)).collect();
+    let uid = change_set.metadata.uid.as_deref().unwrap_or_default();
+    let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
+    let kept = status.step_states.iter().filter(|old| old.state == StepState::Done && !listed.contains(&*old.id));
+    let mut step_states: Vec<StepStatus> = kept.cloned().collect();
+    for step in &status.steps {
+        let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
+        let subject =
+            Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
+        let (state, message) = subject.state(uid, abandoned);
+        let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
+        step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since });
+    }
+    let phase = match change_set.spec.mode {
+        _ if !is_planned => Phase::Pending,
+        Mode::Preview => Phase::Planned,
+        Mode::Execute => phase(&step_states, decision),
+    };
+    let conditions = conditions(change_set, status, phase, decision, now);
+    let step_states = if change_set.spec.mode == Mode::Preview { Vec::new() } else { step_states };
+    Progress { phase, step_states, conditions }
+}
+
+/// A step and all that its state depends on.
+struct Subject<'a> {
+    step: &'a Step,
+    old: Option<&'a StepStatus>,
+    judged: Option<&'a Judged>,
+    work: Option<&'a Work<'a>>,
+}
+
+impl Subject<'_> {
+    fn state(&self, set: &str, abandoned: Option<&str>) -> (StepState, Option<String>) {
+        if let Some(old) = self.old.filter(|old| old.state == StepState::Done) {
+            return (StepState::Done, old.message.clone());
+        }
+        let is_ours = |change_set: &Option<String>| change_set.as_deref().is_none_or(|uid| uid == set);
+        let done = self.work.map_or(&[][..], |work| work.done);
+        if done.iter().any(|done| done.digest == self.step.digest && is_ours(&done.change_set)) {
+            return (StepState::Done, None);
+        }
+        let intents = self.work.map_or(&[][..], |work| work.intents);
+        if intents.iter().any(|intent| intent.digest == self.step.digest) {
+            return (StepState::Running, None);
+        }
+        // A guest that belongs to nothing has nobody who keeps a record.
+        if self.work.is_none() && self.step.target.kind == GUEST {
+            let is_let = self.old.is_some_and(|old| matches!(old.state, StepState::Approved | StepState::Running));
+            let state = if is_let { StepState::Done } else { StepState::Stale };
+            return (state, Some("the guest is gone".to_owned()));
+        }
+        let removes = matches!(self.step.action, Action::Delete | Action::Release);
+        let was_running = self.old.is_some_and(|old| old.state == StepState::Running);
+        if self.work.is_none() && removes && was_running {
+            return (StepState::Done, Some("the object is gone".to_owned()));
+        }
+        let is_wanted = self.work.is_none_or(|work| match work.wanted {
+            Wanted::Unknown => true,
+            Wanted::Only(digests) => digests.contains(self.step.digest.as_str()),
+        });
+        if !is_wanted {
+            return (StepState::Stale, Some("it is no longer what is to be done".to_owned()));
+        }
+        match self.judged.map(|judged| &judged.verdict) {
+            Some(verdict @ Verdict::Refuse { .. }) => (StepState::Failed, Some(verdict.to_string())),
+            _ if abandoned.is_some() => (StepState::Stale, abandoned.map(str::to_owned)),
+            Some(Verdict::Run) => (StepState::Approved, None),
+            Some(verdict @ Verdict::Wait { .. }) => (StepState::Waiting, Some(verdict.to_string())),
+            None => (StepState::Pending, None),
+        }
+    }
+}
+
+/// What is left decides; where nothing is, what became of it all.
+fn phase(states: &[StepStatus], decision: &Decision) -> Phase {
+    let has = |state: StepState| states.iter().any(|step| step.state == state);
+    let is_open = [StepState::Pending, StepState::Waiting, StepState::Approved, StepState::Running];
+    let goes_on = has(StepState::Running) || has(StepState::Approved);
+    if is_open.into_iter().any(has) {
+        return if goes_on || !decision.waits_for_people() { Phase::Running } else { Phase::Waiting };
+    }
+    if has(StepState::Failed) {
+        Phase::Failed
+    } else if has(StepState::Stale) {
+        Phase::Stale
+    } else {
+        Phase::Succeeded
+    }
+}
+
+fn conditions(
+    change_set: &ChangeSet,
+    status: &ChangeSetStatus,
+    phase: Phase,
+    decision: &Decision,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut all = status.conditions.clone();
+    let mut set = |type_: &str, is_true: bool, reason: &str, message: Option<String>| {
+        let new = Condition {
+            type_: type_.to_owned(),
+            status: if is_true { ConditionStatus::True } else { ConditionStatus::False },
+            reason: Some(reason.to_owned()),
+            message,
+            last_transition_time: None,
+            observed_generation: change_set.metadata.generation,
+        };
+        conditions::set(&mut all, new, now);
+    };
+    let is_planned = phase != Phase::Pending;
+    set("Planned", is_planned, if is_planned { "Planned" } else { "Pending" }, None);
+    if is_planned && change_set.spec.mode == Mode::Execute {
+        let waiting = decision.steps.iter().filter(|judged| judged.verdict.waits_for_people());
+        let waiting: Vec<String> = waiting.map(|judged| format!("{}: {}", judged.step, judged.verdict)).collect();
+        let rejected = decision.steps.iter().find(|judged| judged.verdict.is_rejected());
+        match (rejected, waiting.is_empty()) {
+            (Some(judged), _) => {
+                set("Approved", false, "Rejected", Some(format!("{}: {}", judged.step, judged.verdict)))
+            }
+            (None, false) => set("Approved", false, "Waiting", Some(summary(&waiting))),
+            (None, true) => set("Approved", true, "Approved", None),
+        }
+        set("Complete", phase == Phase::Succeeded, &format!("{phase:?}"), None);
+    }
+    all
+}
+
+const TOLD: usize = 3;
+
+/// The first of many, and how many more there are.
+fn summary(lines: &[String]) -> String {
+    let told = lines.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
+    match lines.len().saturating_sub(TOLD) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
+    }
+}

@@ -1,0 +1,200 @@
+//! The status of a Machine after a look at its guest.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use setpoint_api::condition::{Condition, ConditionStatus};
+use setpoint_api::machine::{DriftedField, MAX_DRIFT, Machine, MachineStatus};
+use setpoint_api::requester::RECONCILE_AT;
+use setpoint_api::step::{Effect, FieldChange, Origin};
+
+use super::record::Settlement;
+use super::sight::{Seen, observed};
+use super::standing::Standing;
+use crate::conditions;
+use crate::desired::{Desired, Run};
+use crate::diff::diff;
+use crate::drift::{RUN, Summary, track};
+use crate::observation::{Guest, Reading};
+
+pub const READY: &str = "Ready";
+pub const SYNCED: &str = "Synced";
+pub const DRIFTED: &str = "Drifted";
+
+/// A condition of a status.
+pub fn condition<'s>(status: &'s MachineStatus, type_: &str) -> Option<&'s Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether all that a Machine asks for is carried out, as far as is known: nothing has to be looked at for its sake.
+pub fn is_settled(machine: &Machine) -> bool {
+    let Some(status) = &machine.status else { return false };
+    let is_synced = condition(status, SYNCED).is_some_and(|synced| synced.status == ConditionStatus::True);
+    is_synced
+        && status.intents.is_empty()
+        && status.observed_generation == machine.metadata.generation
+        && machine.metadata.deletion_timestamp.is_none()
+}
+
+/// What a status says after a look.
+pub fn next_status(
+    machine: &Machine,
+    desired: &Desired,
+    settlement: &Settlement,
+    seen: &Seen<'_>,
+    standing: &Standing,
+    now: Timestamp,
+) -> MachineStatus {
+    let old = machine.status.clone().unwrap_or_default();
+    let is_carried_out = is_settled(machine) && !old.conditions.is_empty();
+    let guest = seen.guest(desired);
+    let is_complete = seen.observation.completeness.is_complete();
+    let mut status = MachineStatus {
+        observed_generation: machine.metadata.generation,
+        provider_id: settlement.provider_id.clone(),
+        intents: settlement.intents.clone(),
+        done: settlement.done.clone(),
+        ..old.clone()
+    };
+    if standing.is_synced() && desired.deletion.is_none() {
+        status.spec_digest = Some(desired.spec_digest(seen.key));
+        status.secret_fields = desired.secrets().into_iter().map(String::from).collect();
+    }
+    match guest {
+        Some(guest) => see(&mut status, desired, guest, seen, is_carried_out),
+        None if is_complete => {
+            (status.run, status.hourly_cost) = (None, None);
+            status.observed.clear();
+        }
+        None => {}
+    }
+    let generation = machine.metadata.generation;
+    let ready = ready(desired, guest, is_complete, seen);
+    let synced = (standing.status, standing.reason, standing.message.clone());
+    for (type_, (status_word, reason, message)) in [(READY, ready), (SYNCED, synced), (DRIFTED, drifted(&status.drift))]
+    {
+        set(&mut status, generation, type_, status_word, reason, message, now);
+    }
+    let is_awaited = asked_at(machine).is_some_and(|asked| old.observed_at.is_none_or(|seen| seen < asked));
+    if is_awaited || status != (MachineStatus { observed_at: status.observed_at, ..old }) {
+        status.observed_at = Some(seen.observation.observed_at).max(status.observed_at);
+    }
+    status
+}
+
+/// When somebody last asked for a fresh look: they wait to be told that it was taken.
+fn asked_at(machine: &Machine) -> Option<Timestamp> {
+    machine.metadata.annotations.as_ref()?.get(RECONCILE_AT)?.parse().ok()
+}
+
+/// What a status says of a Machine whose guest was not looked at, or whose spec cannot be read. What was known of the guest
+/// stays.
+pub fn stood(machine: &Machine, standing: &Standing, now: Timestamp) -> MachineStatus {
+    let mut status = machine.status.clone().unwrap_or_default();
+    let Standing { status: word, reason, message } = standing.clone();
+    status.observed_generation = machine.metadata.generation;
+    set(&mut status, machine.metadata.generation, SYNCED, word, reason, message, now);
+    status
+}
+
+/// What was seen of the guest.
+fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen<'_>, is_carried_out: bool) {
+    let is_ours = guest.mark.is_some();
+    if is_ours {
+        status.provider_id = Some(guest.id.to_string());
+    }
+    if let Reading::Known(word) = &guest.run {
+        status.run = Some(word.to_string());
+    }
+    status.hourly_cost = guest.hourly_price;
+    let secrets: BTreeSet<String> =
+        status.secret_fields.iter().cloned().chain(desired.secrets().into_iter().map(String::from)).collect();
+    // What was written is not known before it is on record.
+    let is_recorded = status.spec_digest.is_some();
+    let hides = |path: &str| !is_recorded || secrets.contains(path);
+    if let Some(observed) = observed(&guest.config, seen.capabilities, hides) {
+        status.observed = observed;
+    }
+    let changes = diff(desired, &guest.config, seen.capabilities).changes;
+    let fields: Vec<FieldChange> = changes.iter().map(|change| change.shown()).collect();
+    let run: Vec<FieldChange> = run_difference(desired, guest, seen).into_iter().collect();
+    // Whether it is to run is not part of what a guest is made from: before that is carried out, it cannot drift.
+    let of_run = if is_carried_out { Origin::Drift } else { Origin::Desired };
+    let (before_run, before): (Vec<DriftedField>, Vec<DriftedField>) =
+        std::mem::take(&mut status.drift).into_iter().partition(|drift| drift.field == RUN);
+    let at = seen.observation.observed_at;
+    status.drift = track(&before, &fields, desired.origin(guest, seen.key), guest, desired, at);
+    status.drift.extend(track(&before_run, &run, of_run, guest, desired, at));
+    status.drift.sort_by(|one, other| one.field.cmp(&other.field));
+    status.drift.truncate(MAX_DRIFT);
+}
+
+fn run_difference(desired: &Desired, guest: &Guest, seen: &Seen<'_>) -> Option<FieldChange> {
+    let (wanted, words) = wanted(desired.run?, seen);
+    let word = guest.run.known()?;
+    let is_fine = words.contains(&&**word) || seen.capabilities.passing_words.contains(&&**word);
+    (!is_fine).then(|| FieldChange {
+        field: RUN.to_owned(),
+        from: Some(word.to_string()),
+        to: Some(wanted.to_owned()),
+        effect: Effect::InPlace,
+    })
+}
+
+fn wanted<'s>(run: Run, seen: &Seen<'s>) -> (&'static str, &'s [&'static str]) {
+    match run {
+        Run::Running => ("running", seen.capabilities.running_words),
+        Run::Stopped => ("stopped", seen.capabilities.stopped_words),
+    }
+}
+
+type Said = (ConditionStatus, &'static str, String);
+
+fn ready(desired: &Desired, guest: Option<&Guest>, is_complete: bool, seen: &Seen<'_>) -> Said {
+    use ConditionStatus::{False, True, Unknown};
+    let Some(guest) = guest else {
+        return match (&desired.record.provider_id, is_complete) {
+            (_, false) => (Unknown, "Unobserved", "its guest was not seen, and not everything could be".to_owned()),
+            (Some(was), true) => (False, "Missing", format!("missing (was {was})")),
+            (None, true) => (False, "Missing", "it has no guest yet".to_owned()),
+        };
+    };
+    let (run, words) = wanted(desired.run.unwrap_or(Run::Running), seen);
+    match &guest.run {
+        Reading::Known(word) if words.contains(&&**word) => {
+            (True, "AsDesired", format!("guest {} is {word}", guest.id))
+        }
+        Reading::Known(word) => (False, "OtherState", format!("run \"{word}\"->{run}")),
+        Reading::Absent => (False, "OtherState", format!("run none->{run}")),
+        Reading::Unknown => (Unknown, "Unobserved", "whether it runs could not be read".to_owned()),
+    }
+}
+
+fn drifted(drift: &[DriftedField]) -> Said {
+    let summary = Summary(drift);
+    match summary.since() {
+        Some(_) => (ConditionStatus::True, "Drifted", summary.to_string()),
+        None => (ConditionStatus::False, "NoDrift", summary.to_string()),
+    }
+}
+
+fn set(
+    status: &mut MachineStatus,
+    generation: Option<i64>,
+    type_: &str,
+    word: ConditionStatus,
+    reason: &str,
+    message: String,
+    now: Timestamp,
+) {
+    let condition = Condition {
+        type_: type_.to_owned(),
+        status: word,
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        last_transition_time: None,
+        observed_generation: generation,
+    };
+    // As Kubernetes writes the time of a condition: in whole seconds.
+    conditions::set(&mut status.conditions, condition, Timestamp::from_second(now.as_second()).unwrap_or(now));
+}

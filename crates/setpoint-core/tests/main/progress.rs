@@ -1,0 +1,228 @@
+//! How far a change set is, row by row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
+use setpoint_api::machine::{DoneStep, Intent};
+use setpoint_api::step::{Action, Step};
+use setpoint_core::authority::{Progress, Wanted, Work, progress};
+use setpoint_core::gate::{Approvals, Decision, Judged, Need, Refusal, Verdict};
+
+use crate::fixture::{scene, web};
+
+const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
+
+fn step(action: Action) -> Step {
+    let create = scene(vec![web()], vec![]).plan().steps.remove(0);
+    Step { id: "shop/web/step".to_owned(), digest: "sha256:a".to_owned(), action, ..create }
+}
+
+fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> ChangeSet {
+    let spec = ChangeSetSpec {
+        environment: "lab".to_owned(),
+        mode,
+        objects: Vec::new(),
+        deletes: Vec::new(),
+        requested_by: "carol".to_owned(),
+    };
+    let mut change_set = ChangeSet::new("one", spec);
+    change_set.metadata.uid = Some("uid".to_owned());
+    let digest = Some("sha256:all".to_owned());
+    change_set.status = Some(ChangeSetStatus { steps, step_states, digest, ..ChangeSetStatus::default() });
+    change_set
+}
+
+fn recorded(digest: &str, state: StepState) -> StepStatus {
+    StepStatus { id: "shop/web/step".to_owned(), digest: digest.to_owned(), state, message: None, since: NOW }
+}
+
+fn waits() -> Verdict {
+    let approvals = Approvals {
+        class: setpoint_api::step::Class::Destructive,
+        required: 1,
+        approved: BTreeMap::new(),
+        roles: BTreeSet::new(),
+        signature: false,
+        except: None,
+    };
+    Verdict::Wait { needs: vec![Need::Approvals(approvals)] }
+}
+
+fn rejected() -> Verdict {
+    let (by, reviews) = (BTreeSet::from(["bob".to_owned()]), BTreeSet::from(["r".to_owned()]));
+    Verdict::Refuse { reason: Refusal::Rejected { by, reviews } }
+}
+
+fn decision(verdict: Verdict) -> Decision {
+    let judged = Judged { step: "shop/web/step".to_owned(), digest: "sha256:a".to_owned(), verdict };
+    Decision { steps: vec![judged], reviews: Vec::new(), approved_until: None }
+}
+
+fn done(change_set: Option<&str>) -> Vec<DoneStep> {
+    let change_set = change_set.map(str::to_owned);
+    vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at: NOW, change_set }]
+}
+
+fn intent() -> Vec<Intent> {
+    vec![Intent {
+        id: "call".to_owned(),
+        action: Action::Create,
+        digest: "sha256:a".to_owned(),
+        started_at: NOW,
+        epoch: 1,
+        provider_id: None,
+        change_set: Some("uid".to_owned()),
+    }]
+}
+
+/// What is known of the one object, if it is there.
+#[derive(Default)]
+struct Known {
+    intents: Vec<Intent>,
+    done: Vec<DoneStep>,
+    wanted: Option<BTreeSet<&'static str>>,
+}
+
+fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
+    let target = step(Action::Create).target;
+    let objects = known.map(|known| {
+        let wanted = known.wanted.as_ref().map_or(Wanted::Unknown, Wanted::Only);
+        (&target, Work { intents: &known.intents, done: &known.done, wanted })
+    });
+    progress(change_set, &decision(verdict), &objects.into_iter().collect(), abandoned, NOW)
+}
+
+#[test]
+fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
+    use StepState::{Approved, Done, Failed, Running, Stale, Waiting};
+    let known = |wanted: Option<&[&'static str]>| {
+        Some(Known { wanted: wanted.map(|digests| digests.iter().copied().collect()), ..Known::default() })
+    };
+    let with_done = |set| Some(Known { done: done(set), wanted: Some(BTreeSet::new()), ..Known::default() });
+    let begun = Some(Known { intents: intent(), ..Known::default() });
+    let late = Some("it is too late");
+    let rows: Vec<(&str, Action, Vec<StepStatus>, Verdict, Option<Known>, Option<&str>, StepState, Phase)> = vec![
+        ("people are waited for", Action::Create, vec![], waits(), known(None), None, Waiting, Phase::Waiting),
+        ("it may be taken", Action::Create, vec![], Verdict::Run, known(None), None, Approved, Phase::Running),
+        ("its object is not there yet", Action::Create, vec![], Verdict::Run, None, None, Approved, Phase::Running),
+        ("it is being taken", Action::Create, vec![], Verdict::Run, begun, None, Running, Phase::Running),
+        (
+            "it was done by its leave",
+            Action::Create,
+            vec![],
+            waits(),
+            with_done(Some("uid")),
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was done by nobody's leave",
+            Action::Create,
+            vec![],
+            waits(),
+            with_done(None),
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was done by another's",
+            Action::Create,
+            vec![],
+            waits(),
+            with_done(Some("other")),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "what was done stays done, also when its object is gone",
+            Action::Delete,
+            vec![recorded("sha256:a", Done)],
+            waits(),
+            None,
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "a removal that took its object along",
+            Action::Delete,
+            vec![recorded("sha256:a", Running)],
+            Verdict::Run,
+            None,
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "another step of the same name was done",
+            Action::Create,
+            vec![recorded("sha256:b", Done)],
+            waits(),
+            known(None),
+            None,
+            Waiting,
+            Phase::Waiting,
+        ),
+        ("nobody wants it any more", Action::Create, vec![], waits(), known(Some(&[])), None, Stale, Phase::Stale),
+        (
+            "another step is wanted",
+            Action::Create,
+            vec![],
+            waits(),
+            known(Some(&["sha256:b"])),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "it is still wanted",
+            Action::Create,
+            vec![],
+            waits(),
+            known(Some(&["sha256:a"])),
+            None,
+            Waiting,
+            Phase::Waiting,
+        ),
+        ("it is rejected", Action::Create, vec![], rejected(), known(None), None, Failed, Phase::Failed),
+        ("nobody will carry it out", Action::Create, vec![], waits(), None, late, Stale, Phase::Stale),
+    ];
+    for (name, action, old, verdict, known, abandoned, state, phase) in rows {
+        let change_set = change_set(Mode::Execute, vec![step(action)], old);
+        let progress = ask(&change_set, verdict, known.as_ref(), abandoned);
+        assert_eq!(progress.step_states.last().map(|step| step.state), Some(state), "{name}");
+        assert_eq!(progress.phase, phase, "{name}");
+    }
+}
+
+#[test]
+fn what_was_done_is_remembered_though_it_is_no_longer_listed() {
+    let change_set = change_set(Mode::Execute, vec![], vec![recorded("sha256:z", StepState::Done)]);
+    let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+    let progress = progress(&change_set, &nothing, &BTreeMap::new(), None, NOW);
+    assert_eq!((progress.phase, progress.step_states.len()), (Phase::Succeeded, 1));
+}
+
+#[test]
+fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
+    let told = |verdict: Verdict, known: Option<&Known>| {
+        let change_set = change_set(Mode::Execute, vec![step(Action::Create)], vec![]);
+        let conditions = ask(&change_set, verdict, known, None).conditions;
+        let told = conditions.iter().map(|condition| {
+            format!("{}={:?} {}", condition.type_, condition.status, condition.reason.as_deref().unwrap_or_default())
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(told(waits(), None), ["Planned=True Planned", "Approved=False Waiting", "Complete=False Waiting"]);
+    assert_eq!(told(rejected(), None), ["Planned=True Planned", "Approved=False Rejected", "Complete=False Failed"]);
+    let done = Known { done: done(Some("uid")), ..Known::default() };
+    let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];
+    assert_eq!(told(Verdict::Run, Some(&done)), finished);
+    let preview = change_set(Mode::Preview, vec![step(Action::Create)], vec![]);
+    let shown = ask(&preview, waits(), None, None);
+    assert_eq!((shown.phase, shown.step_states, shown.conditions.len()), (Phase::Planned, vec![], 1));
+}

@@ -1,0 +1,306 @@
+//! What the files ask for, as the server would store it: a dry run of every object, as the user.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, bail};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use kube::core::Status;
+use serde_json::{Value, json};
+
+use super::apply_set::{ApplySet, PART_OF};
+use super::selection::Selection;
+use crate::client::{Answer, Reply, words};
+use crate::get::JSON;
+use crate::manifest::Manifest;
+use crate::proposal::ObjectChange;
+use crate::resource::Resource;
+use crate::session::Session;
+use crate::terminal::inert;
+
+/// The name under which fields are applied.
+pub(crate) const MANAGER: &str = "setpoint";
+const APPLY: &str = "application/apply-patch+yaml";
+/// The highest rank of what other objects stand on.
+pub(crate) const GROUND: u8 = 3;
+/// How many objects are asked about at once.
+const AT_ONCE: usize = 16;
+
+/// Everything that is to be written and removed.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// What is written, in order.
+    pub(crate) writes: Vec<Write>,
+    pub(crate) removals: Vec<Removal>,
+}
+
+/// An object that is to be as a file says.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) resource: Resource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    /// What is sent.
+    pub(crate) object: Value,
+    /// When it is written; what others stand on goes first.
+    pub(crate) rank: u8,
+    /// What the server would store; unknown where something else has to be there first.
+    pub(crate) result: Option<Value>,
+    pub(crate) change: ObjectChange,
+}
+
+/// An object that is to go.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    pub(crate) resource: Resource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) live: Value,
+    pub(crate) change: ObjectChange,
+}
+
+/// How the files are taken.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) manifests: Vec<Manifest>,
+    pub(crate) set: Option<&'a ApplySet>,
+    pub(crate) selection: &'a Selection,
+    /// Whether fields that others own are taken over.
+    pub(crate) force: bool,
+}
+
+/// What the files ask for.
+pub(crate) async fn draft(session: &Session, request: Request<'_>) -> Result<Draft> {
+    let served = session.server.resources().await?;
+    let mut located = locate(session, &served, &request)?;
+    located.retain(|write| request.selection.takes(&write.change));
+    let awaited = Awaited::of(&located);
+    let tried = stream::iter(located).map(|write| tried(session, write, request.force, &awaited)).buffered(AT_ONCE);
+    let writes: Vec<Write> = tried.try_collect().await?;
+    let removals = match request.set {
+        Some(set) => gone_from_files(session, &served, set, &request).await?,
+        None => Vec::new(),
+    };
+    request
+        .selection
+        .must_take(writes.iter().map(|write| &write.change).chain(removals.iter().map(|gone| &gone.change)))?;
+    Ok(Draft { writes, removals })
+}
+
+/// Objects of files that are to go, as far as they are there.
+pub(crate) async fn removals(session: &Session, manifests: &[Manifest], selection: &Selection) -> Result<Vec<Removal>> {
+    let served = session.server.resources().await?;
+    let mut removals = Vec::new();
+    for manifest in manifests.iter().rev() {
+        let resource = resource_of(&served, manifest, &[])?;
+        let namespace = namespace_of(session, &resource, manifest);
+        let path = resource.path(namespace.as_deref(), Some(manifest.name()));
+        if let Answer::Found(live) = session.server.read(&path, JSON).await? {
+            removals.push(Removal::of(resource, live));
+        }
+    }
+    removals.retain(|removal| selection.takes(&removal.change));
+    Ok(removals)
+}
+
+impl Removal {
+    pub(super) fn of(resource: Resource, live: Value) -> Removal {
+        let text = |name: &str| live["metadata"][name].as_str().map(str::to_owned);
+        let (namespace, name) = (text("namespace"), text("name").unwrap_or_default());
+        let change = ObjectChange::between(resource.word(), namespace.clone(), name.clone(), Some(&live), None);
+        Removal { resource, namespace, name, live, change }
+    }
+
+    pub(crate) fn is_machine(&self) -> bool {
+        is_machine(&self.resource)
+    }
+
+    /// Whether others stand on it, so that it goes only after them.
+    pub(crate) fn is_ground(&self) -> bool {
+        matches!(
+            self.resource.word().as_str(),
+            "namespace" | "environment.setpoint.dev" | "customresourcedefinition.apiextensions.k8s.io"
+        )
+    }
+}
+
+impl Write {
+    pub(crate) fn is_machine(&self) -> bool {
+        is_machine(&self.resource)
+    }
+
+    /// Writes it, as the user.
+    pub(crate) async fn send(&self, session: &Session, force: bool) -> Result<Value> {
+        let reply = apply(session, self, &format!("&force={force}")).await?;
+        reply.object().with_context(|| format!("cannot write {} {}", self.change.kind, inert(&self.change.title())))
+    }
+}
+
+fn is_machine(resource: &Resource) -> bool {
+    resource.group == setpoint_api::GROUP && resource.kind == "Machine"
+}
+
+/// Where each object belongs. No two may be the same.
+fn locate(session: &Session, served: &[Resource], request: &Request<'_>) -> Result<Vec<Write>> {
+    let mut seen: BTreeMap<(String, Option<String>, String), &str> = BTreeMap::new();
+    let mut writes = Vec::new();
+    for manifest in &request.manifests {
+        let resource = resource_of(served, manifest, &request.manifests)?;
+        let namespace = namespace_of(session, &resource, manifest);
+        let (name, source) = (manifest.name().to_owned(), manifest.source.as_str());
+        if let Some(first) = seen.insert((resource.word(), namespace.clone(), name.clone()), source) {
+            bail!("{source}: {} {:?} stands in {first} already", manifest.text("/kind"), inert(&name));
+        }
+        let mut object = manifest.object.clone();
+        if let Some(namespace) = &namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        if let Some(set) = request.set {
+            object["metadata"]["labels"][PART_OF] = json!(set.id());
+        }
+        let change = ObjectChange::between(resource.word(), namespace.clone(), name.clone(), None, Some(&object));
+        writes.push(Write { resource, namespace, name, object, rank: manifest.rank(), result: None, change });
+    }
+    Ok(writes)
+}
+
+/// The resource of an object, which may be one that the files themselves define.
+fn resource_of(served: &[Resource], manifest: &Manifest, beside: &[Manifest]) -> Result<Resource> {
+    let ((group, version), kind) = (manifest.group_version(), manifest.text("/kind"));
+    if let Some(resource) = Resource::of_kind(served, group, version, kind) {
+        return Ok(resource);
+    }
+    let defines = |other: &&Manifest| {
+        other.text("/kind") == "CustomResourceDefinition"
+            && other.text("/spec/group") == group
+            && other.text("/spec/names/kind") == kind
+    };
+    let Some(definition) = beside.iter().find(defines) else {
+        let api_version = inert(manifest.text("/apiVersion"));
+        bail!(
+            "{}: the server has no kind {:?} in {api_version}; `kubectl api-resources` lists those it has",
+            manifest.source,
+            inert(kind)
+        );
+    };
+    Ok(Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        plural: definition.text("/spec/names/plural").to_owned(),
+        singular: kind.to_lowercase(),
+        short_names: Vec::new(),
+        namespaced: definition.text("/spec/scope") == "Namespaced",
+    })
+}
+
+fn namespace_of(session: &Session, resource: &Resource, manifest: &Manifest) -> Option<String> {
+    let own = manifest.text("/metadata/namespace");
+    let namespace = if own.is_empty() { session.server.namespace.as_str() } else { own };
+    resource.namespaced.then(|| namespace.to_owned())
+}
+
+/// What the files bring themselves, and other objects of them stand on.
+struct Awaited {
+    namespaces: BTreeSet<String>,
+    kinds: BTreeSet<(String, String)>,
+}
+
+impl Awaited {
+    fn of(writes: &[Write]) -> Awaited {
+        let namespaces = writes.iter().filter(|write| write.resource.word() == "namespace");
+        let definitions = writes.iter().filter(|write| write.resource.kind == "CustomResourceDefinition");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = |write: &Write| (text(&write.object["spec"]["group"]), text(&write.object["spec"]["names"]["kind"]));
+        Awaited {
+            namespaces: namespaces.map(|write| write.name.clone()).collect(),
+            kinds: definitions.map(kind).collect(),
+        }
+    }
+
+    /// What a refused dry run waits for, if the files bring it.
+    fn note(&self, write: &Write, status: &Status) -> Option<String> {
+        if status.code != 404 {
+            return None;
+        }
+        if self.kinds.contains(&(write.resource.group.clone(), write.resource.kind.clone())) {
+            return Some("checked once its definition is there".to_owned());
+        }
+        let namespace = write.namespace.as_ref().filter(|namespace| self.namespaces.contains(*namespace))?;
+        Some(format!("checked once namespace {namespace} is there"))
+    }
+}
+
+/// Compares what is stored with what would be.
+async fn tried(session: &Session, mut write: Write, force: bool, awaited: &Awaited) -> Result<Write> {
+    let path = write.resource.path(write.namespace.as_deref(), Some(&write.name));
+    let live = match session.server.read(&path, JSON).await {
+        Ok(Answer::Found(live)) => Some(live),
+        Ok(_) => None,
+        // A kind that is not served yet has no objects.
+        Err(_) if awaited.kinds.contains(&(write.resource.group.clone(), write.resource.kind.clone())) => None,
+        Err(error) => return Err(error),
+    };
+    let (word, title) = (write.resource.word(), inert(&write.change.title()));
+    match apply(session, &write, &format!("&dryRun=All&force={force}")).await? {
+        Reply::Done(result) => {
+            // Of a new object, what its author wrote is shown, and not what the server adds.
+            if live.is_some() {
+                let (namespace, name) = (write.namespace.clone(), write.name.clone());
+                write.change = ObjectChange::between(word, namespace, name, live.as_ref(), Some(&result));
+            }
+            write.result = Some(posted(result, live.is_some()));
+        }
+        Reply::Refused(status) => match awaited.note(&write, &status) {
+            Some(note) => write.change.note = Some(note),
+            None if status.code == 409 => bail!(
+                "{word} {title}: {}; --force-conflicts takes these fields over, and leaving them out of the file leaves \
+                 them to their owner",
+                words(&status)
+            ),
+            None => bail!("{word} {title} cannot be applied: {}", words(&status)),
+        },
+    }
+    Ok(write)
+}
+
+async fn apply(session: &Session, write: &Write, options: &str) -> Result<Reply> {
+    let path = write.resource.path(write.namespace.as_deref(), Some(&write.name));
+    let path = format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict{options}");
+    session.server.send(Method::PATCH, &path, Some((APPLY, &write.object))).await
+}
+
+/// The result of a dry run as it is posted for planning. What was made up for a new object is not what it will have.
+fn posted(mut result: Value, exists: bool) -> Value {
+    if let Some(members) = result.as_object_mut() {
+        members.remove("status");
+    }
+    if let Some(metadata) = result.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+        if !exists {
+            for name in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+                metadata.remove(name);
+            }
+        }
+    }
+    result
+}
+
+/// Members of the apply set that stand in no file any more. Those that stand on others go first.
+async fn gone_from_files(
+    session: &Session,
+    served: &[Resource],
+    set: &ApplySet,
+    request: &Request<'_>,
+) -> Result<Vec<Removal>> {
+    let mut kept = BTreeSet::new();
+    for manifest in &request.manifests {
+        let resource = resource_of(served, manifest, &request.manifests)?;
+        let namespace = namespace_of(session, &resource, manifest);
+        kept.insert((resource.word(), namespace, manifest.name().to_owned()));
+    }
+    let mut removals = set.members(session, served).await?;
+    removals.retain(|gone| !kept.contains(&(gone.resource.word(), gone.namespace.clone(), gone.name.clone())));
+    removals.retain(|removal| request.selection.takes(&removal.change));
+    Ok(removals)
+}

@@ -1,0 +1,330 @@
+//! `setpoint apply`: shows what would change, asks, writes the objects as the user, and follows until nothing moves.
+
+mod apply_set;
+mod draft;
+mod execute;
+mod follow;
+mod preview;
+mod progress;
+mod prompt;
+mod selection;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use kube::Api;
+use kube::runtime::wait::await_condition;
+use serde_json::{Value, json};
+use setpoint_api::condition::ConditionStatus;
+use setpoint_api::environment::Environment;
+
+pub(crate) use self::apply_set::ApplySet;
+pub(crate) use self::draft::{Draft, Request, draft, removals};
+pub(crate) use self::execute::Execution;
+pub(crate) use self::follow::{Aim, Followed, Followup, Standing, condition, follow};
+pub(crate) use self::preview::propose;
+pub(crate) use self::prompt::agrees;
+pub(crate) use self::selection::Selection;
+use crate::document::Files;
+use crate::manifest::{Manifest, parse};
+use crate::outcome::Outcome;
+use crate::proposal::{Proposal, Saved, differences};
+use crate::session::{Place, Session};
+use crate::style::Style;
+use crate::terminal::{self, inert, print, remark};
+
+/// How long a new environment may take to answer before its Machines are planned.
+const CONNECTING: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// A plan that `setpoint plan --out` saved: it is applied if it still holds, without asking
+    #[arg(value_name = "PLAN", conflicts_with_all = ["filename", "set", "target", "exclude"])]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    consent: Consent,
+    /// The form to print what was done in
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is applied.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// The apply set that the files are: what is no longer in them is deleted, through the gate
+    #[arg(long, value_name = "NAME")]
+    pub(crate) set: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Take over fields that others own
+    #[arg(long)]
+    pub(crate) force_conflicts: bool,
+}
+
+/// How a person agrees, and how long they wait.
+#[derive(Debug, Args)]
+pub(crate) struct Consent {
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+    /// Sign your approval with this SSH key: its file, or `agent` for one that ssh-agent holds
+    #[arg(long, value_name = "KEYFILE|agent")]
+    pub(crate) sign: Option<String>,
+    /// How long to follow what was begun
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub(crate) timeout: u64,
+}
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+    Yaml,
+}
+
+impl Output {
+    pub(crate) fn print(self, text: impl FnOnce() -> String, data: impl FnOnce() -> Result<Value>) -> Result<()> {
+        print(&match self {
+            Output::Text => text(),
+            Output::Json => terminal::json(&data()?),
+            Output::Yaml => terminal::yaml(&data()?)?,
+        })
+    }
+}
+
+impl Source {
+    pub(crate) fn apply_set(&self, session: &Session) -> Option<ApplySet> {
+        let namespace = session.server.namespace.clone();
+        self.set.clone().map(|name| ApplySet { name, namespace })
+    }
+
+    pub(crate) fn manifests(&self) -> Result<Vec<Manifest>> {
+        ensure!(
+            !self.files.paths.is_empty(),
+            "nothing to read: name files or folders with -f, or - for standard input"
+        );
+        Manifest::read(&self.files)
+    }
+
+    /// What the objects ask for, and what that would change.
+    pub(crate) async fn propose(
+        &self,
+        session: &Session,
+        manifests: &[Manifest],
+        set: Option<&ApplySet>,
+        user: &str,
+    ) -> Result<(Draft, Proposal)> {
+        let request =
+            Request { manifests: manifests.to_vec(), set, selection: &self.selection, force: self.force_conflicts };
+        let mut draft = draft(session, request).await?;
+        let proposal = propose(session, &mut draft, user).await?;
+        Ok((draft, proposal))
+    }
+}
+
+impl Apply {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        let saved = self.plan.as_deref().map(Saved::read).transpose()?;
+        let reads_input = self.source.files.paths.iter().any(|path| path.as_os_str() == "-");
+        ensure!(self.consent.yes || !reads_input, "standard input holds the objects, so nobody can be asked; say -y");
+        let manifests = match &saved {
+            Some(saved) => saved_manifests(saved)?,
+            None => self.source.manifests()?,
+        };
+        self.place.run(async |session| self.apply(session, manifests, saved).await)
+    }
+
+    async fn apply(&self, session: &Session, manifests: Vec<Manifest>, saved: Option<Saved>) -> Result<Outcome> {
+        let user = session.user().await?;
+        let set = match &saved {
+            Some(saved) => saved.set.clone().map(|(namespace, name)| ApplySet { name, namespace }),
+            None => self.source.apply_set(session),
+        };
+        let (mut draft, mut proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
+        let mut agreed = self.consent.yes;
+        if let Some(saved) = &saved {
+            still_holds(session, saved, &proposal).await?;
+            agreed = true;
+        }
+        self.show(&proposal)?;
+        no_refusals(&proposal)?;
+        if !proposal.has_changes() {
+            return Ok(Outcome::pending_if(proposal.is_stuck()));
+        }
+        if !agreed && !agrees("Apply these changes?").await? {
+            remark("nothing was changed");
+            return Ok(Outcome::Pending);
+        }
+        let execution = Execution {
+            user: &user,
+            set: set.as_ref(),
+            force: self.source.force_conflicts,
+            sign: self.consent.sign.as_deref(),
+            is_partial: self.source.selection.is_partial(),
+        };
+        if draft.writes.iter().any(|write| write.is_machine() && write.change.note.is_some()) {
+            execution.lay_ground(session, &draft).await?;
+            connected(session, &draft).await;
+            let shown = proposal.objects;
+            (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
+            no_refusals(&proposal)?;
+            // What was written meanwhile is a part of what is done.
+            proposal.objects = shown;
+            let asks = proposal.change_sets.iter().any(|set| !set.holds.is_empty());
+            if asks {
+                self.show(&proposal)?;
+            }
+            if asks && !agreed && !agrees("Apply these changes too?").await? {
+                remark("the objects above were written, and no Machine");
+                return Ok(Outcome::Pending);
+            }
+        }
+        let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
+        report(self.output, "Applied", &proposal, &followup)
+    }
+
+    fn show(&self, proposal: &Proposal) -> Result<()> {
+        match self.output {
+            Output::Text => print(&proposal.text(Style::of_stdout())),
+            // What was done is the data; what would be is only said.
+            Output::Json | Output::Yaml => {
+                proposal.text(Style::Plain).lines().for_each(remark);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Executes, follows, and clears what others stood on.
+pub(crate) async fn carry_out(
+    session: &Session,
+    execution: &Execution<'_>,
+    draft: &Draft,
+    proposal: &Proposal,
+    timeout: u64,
+) -> Result<Followup> {
+    let aims = execution.run(session, draft, proposal).await?;
+    let followup = match aims.is_empty() {
+        true => Followup::default(),
+        false => follow(session, aims, Duration::from_secs(timeout)).await?,
+    };
+    let grounds: Vec<String> = draft
+        .removals
+        .iter()
+        .filter(|removal| removal.is_ground())
+        .map(|removal| inert(&removal.change.title()))
+        .collect();
+    if !grounds.is_empty() && followup.waiting().next().is_some() {
+        remark(&format!("{} stays until the Machines are gone; say it again then", grounds.join(", ")));
+    } else {
+        execution.clear(session, draft).await?;
+    }
+    Ok(followup)
+}
+
+/// Says what became of it, and how the command ends.
+pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: &Followup) -> Result<Outcome> {
+    let counts = proposal.counts();
+    let text = || {
+        let parts = [(counts.creates, "created"), (counts.updates, "changed"), (counts.deletes, "deleted")];
+        let parts: Vec<String> =
+            parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let waiting = followup.waiting().count();
+        match waiting {
+            0 => format!("{done}: {}\n", parts.join(", ")),
+            1 => format!("{done}: {}; 1 Machine is not there yet\n", parts.join(", ")),
+            several => format!("{done}: {}; {several} Machines are not there yet\n", parts.join(", ")),
+        }
+    };
+    let data = || {
+        let machines = followup.standings.iter().map(|(followed, standing)| {
+            let (state, message) = match standing {
+                Standing::Done(text) => ("done", text),
+                Standing::Moving(text) => ("moving", text),
+                Standing::Waiting(text) => ("waiting", text),
+                Standing::Refused(text) => ("refused", text),
+            };
+            json!({"namespace": followed.namespace, "name": followed.name, "state": state, "message": message})
+        });
+        let machines: Vec<Value> = machines.collect();
+        Ok(json!({"proposal": proposal, "machines": machines}))
+    };
+    if let Some((followed, why)) = followup.refused().next() {
+        bail!("{}/{} cannot be as it is written: {}", followed.namespace, inert(&followed.name), inert(why));
+    }
+    output.print(text, data)?;
+    Ok(Outcome::pending_if(followup.waiting().next().is_some()))
+}
+
+/// Says how far one Machine is.
+pub(crate) fn report_of(followup: &Followup) -> Result<Outcome> {
+    let mut outcome = Outcome::Settled;
+    for (followed, standing) in &followup.standings {
+        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
+        match standing {
+            Standing::Done(text) => print(&format!("{name}: {}\n", inert(text)))?,
+            Standing::Moving(text) | Standing::Waiting(text) => {
+                print(&format!("{name}: waits: {}\n", inert(text)))?;
+                outcome = Outcome::Pending;
+            }
+            Standing::Refused(text) => bail!("{name} cannot be as it is written: {}", inert(text)),
+        }
+    }
+    Ok(outcome)
+}
+
+/// What cannot be as it is written is not written.
+fn no_refusals(proposal: &Proposal) -> Result<()> {
+    match proposal.change_sets.iter().flat_map(|set| &set.refused).next() {
+        Some(refusal) => {
+            let (target, field) = (inert(&refusal.target.to_string()), inert(&refusal.field));
+            bail!("{target} cannot be as it is written: {field}: {}; no Machine was written", inert(&refusal.message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A plan is applied only as it was saved, and where.
+async fn still_holds(session: &Session, saved: &Saved, now: &Proposal) -> Result<()> {
+    ensure!(session.cluster().await? == saved.cluster, "the plan was made on another control plane; plan again here");
+    let differences = differences(&saved.proposal, now);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = differences.iter().map(|line| format!("  {}", inert(line))).collect();
+    bail!("the saved plan no longer holds; plan again:\n{}", lines.join("\n"))
+}
+
+fn saved_manifests(saved: &Saved) -> Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    for object in &saved.objects {
+        manifests.extend(parse("the saved plan", &object.to_string())?);
+    }
+    Ok(manifests)
+}
+
+/// Waits until the environments of a draft's Machines answer, or do not.
+async fn connected(session: &Session, draft: &Draft) {
+    let machines = draft.writes.iter().filter(|write| write.is_machine());
+    let names: std::collections::BTreeSet<&str> =
+        machines.filter_map(|write| write.object["spec"]["environment"].as_str()).collect();
+    let is_known = |environment: Option<&Environment>| {
+        let status = environment.and_then(|environment| environment.status.as_ref());
+        let ready = status.and_then(|status| condition(&status.conditions, "Ready"));
+        ready.is_some_and(|ready| ready.status != ConditionStatus::Unknown)
+    };
+    for name in names {
+        let environments: Api<Environment> = Api::all(session.server.client.clone());
+        // One that does not answer is said when its Machines are planned.
+        let _ = tokio::time::timeout(CONNECTING, await_condition(environments, name, is_known)).await;
+    }
+}

@@ -1,0 +1,140 @@
+//! `setpoint approve` and `setpoint reject`: a person's verdict on the steps of a change set.
+
+mod policy;
+mod review;
+mod signature;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use kube::Api;
+use setpoint_api::change_set::{ChangeSet, Mode, StepState};
+use setpoint_api::review::Decision;
+use setpoint_api::step::Step;
+
+pub(crate) use self::policy::Policy;
+pub(crate) use self::review::{Verdict, judged, post};
+pub(crate) use self::signature::Signer;
+use crate::apply::agrees;
+use crate::outcome::Outcome;
+use crate::proposal::{Hold, holds, steps_text};
+use crate::session::{Place, Session};
+use crate::style::Style;
+use crate::terminal::{inert, print, remark};
+
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    #[command(flatten)]
+    verdict: Arguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reject {
+    #[command(flatten)]
+    verdict: Arguments,
+}
+
+#[derive(Debug, Args)]
+struct Arguments {
+    /// The change set; `setpoint status` lists those that wait
+    change_set: String,
+    /// Only this step, by its id; may be repeated
+    #[arg(long, value_name = "ID")]
+    step: Vec<String>,
+    /// Why, for whoever reads it later
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Sign with this SSH key: its file, or `agent` for one that ssh-agent holds
+    #[arg(long, value_name = "KEYFILE|agent")]
+    sign: Option<String>,
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    yes: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Approve {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        self.verdict.place.run(async |session| self.verdict.give(session, Decision::Approve).await)
+    }
+}
+
+impl Reject {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        self.verdict.place.run(async |session| self.verdict.give(session, Decision::Reject).await)
+    }
+}
+
+impl Arguments {
+    async fn give(&self, session: &Session, decision: Decision) -> Result<Outcome> {
+        let (name, namespace) = (self.change_set.as_str(), session.server.namespace.as_str());
+        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
+        let found = sets.get_opt(name).await.map_err(|error| session.server.unreachable(error))?;
+        let set = found.with_context(|| {
+            let (name, namespace) = (inert(name), inert(namespace));
+            format!("there is no change set {name:?} in namespace {namespace}; `setpoint status` lists those that wait")
+        })?;
+        ensure!(
+            set.spec.mode == Mode::Execute,
+            "{} is a preview: nothing waits for it; `setpoint apply` asks for what it shows",
+            inert(name)
+        );
+        let user = session.user().await?;
+        let policy = Policy::of(session, &set.spec.environment).await?;
+        let steps = self.steps(&set)?;
+        let holds = holds(&steps, policy.approval(), &set.spec.requested_by);
+        if steps.is_empty() {
+            remark(&format!("no step of {name} waits for a verdict"));
+            return Ok(Outcome::Settled);
+        }
+        let head = format!(
+            "{} in environment {}, asked for by {}\n",
+            inert(name),
+            inert(&set.spec.environment),
+            inert(&set.spec.requested_by)
+        );
+        let hold = |step: &Step| -> Option<&Hold> { holds.iter().find(|hold| hold.step == step.id) };
+        print(&(head + &steps_text(&steps, hold, Style::of_stdout()) + "\n"))?;
+        let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
+        let needs_signature = signer.is_none() && decision == Decision::Approve;
+        if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| needs_signature) {
+            bail!(
+                "environment {} asks for a signature ({}); sign with --sign KEYFILE or --sign agent",
+                inert(&set.spec.environment),
+                inert(&hold.by)
+            );
+        }
+        let verb = if decision == Decision::Approve { "Approve" } else { "Reject" };
+        let count = if steps.len() == 1 { "this step".to_owned() } else { format!("these {} steps", steps.len()) };
+        if !self.yes && !agrees(&format!("{verb} {count} as {}?", inert(&user))).await? {
+            remark("nothing was said");
+            return Ok(Outcome::Pending);
+        }
+        let digests = steps.iter().map(|step| step.digest.clone()).collect();
+        let comment = self.comment.clone();
+        let verdict = Verdict { namespace, gate: name, decision, digests, comment, signer: signer.as_ref() };
+        let review = post(session, &user, verdict).await?;
+        judged(session, &review).await?;
+        let done = if decision == Decision::Approve { "approved" } else { "rejected" };
+        print(&format!("{done} {count} of {}\n", inert(name)))?;
+        Ok(Outcome::Settled)
+    }
+
+    /// The steps that are meant: those that are named, or all that are neither done nor stale.
+    fn steps(&self, set: &ChangeSet) -> Result<Vec<Step>> {
+        let status = set.status.clone().unwrap_or_default();
+        if let Some(unknown) = self.step.iter().find(|id| !status.steps.iter().any(|step| step.id == **id)) {
+            let known: Vec<String> = status.steps.iter().map(|step| inert(&step.id)).collect();
+            bail!("there is no step {:?}; the steps are {}", inert(unknown), known.join(", "));
+        }
+        let is_over = |step: &Step| {
+            let state = status.step_states.iter().find(|state| state.id == step.id).map(|state| state.state);
+            matches!(state, Some(StepState::Done | StepState::Stale | StepState::Failed))
+        };
+        let is_meant = |step: &Step| match self.step.is_empty() {
+            true => !is_over(step),
+            false => self.step.contains(&step.id),
+        };
+        Ok(status.steps.iter().filter(|step| is_meant(step)).cloned().collect())
+    }
+}

@@ -1,0 +1,147 @@
+//! The control plane in this process: the store, the API server and those who act, with or without a listener.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kube::Client;
+use setpoint_apiserver::authorization::MASTERS;
+use setpoint_apiserver::fairness::Limits;
+use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds};
+use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
+use tokio::task::JoinSet;
+
+use crate::controllers::{self, Controllers, Shared};
+use crate::data_dir::DataDir;
+use crate::issuer;
+use crate::local::Local;
+use crate::pods::Pods;
+use crate::secrets::KEYS;
+
+/// How long what is under way may take after the program was told to stop.
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
+
+/// What the control plane is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// Who may use it over the network.
+    pub(crate) users: Users,
+    /// Where objects are kept: in memory, or in the data folder.
+    pub(crate) in_memory: bool,
+    /// Where it is written who changed what.
+    pub(crate) audit: Option<audit::Log>,
+    /// Whether Pods run on this machine.
+    pub(crate) runs_pods: bool,
+    /// Whether the controllers run in this process.
+    pub(crate) runs_controllers: bool,
+}
+
+/// A control plane at work.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    pub(crate) server: Server,
+    store: Arc<dyn Store>,
+    audit: Option<audit::Log>,
+    actors: Actors,
+}
+
+/// Those who act: they are clients of the server.
+#[derive(Debug)]
+pub(crate) struct Actors {
+    local: Option<Local>,
+    controllers: Option<Controllers>,
+    _feeds: Option<JoinSet<()>>,
+}
+
+/// Who keeps the folder that all is kept in may do everything.
+pub(crate) fn administrator() -> Identity {
+    Identity::new("admin", [MASTERS])
+}
+
+impl ControlPlane {
+    /// Starts everything. The folder must be kept open for as long as it runs.
+    pub(crate) async fn start(data: &DataDir, parts: Parts) -> Result<ControlPlane> {
+        let store: Arc<dyn Store> = match parts.in_memory {
+            true => Arc::new(MemoryStore::new(setpoint_store::Options::default())),
+            false => Arc::new(open_embedded(data).await?),
+        };
+        let setup = Setup {
+            users: parts.users,
+            issuer: issuer::open(data)?,
+            limits: Limits::default(),
+            audit: parts.audit.clone(),
+            surroundings: Surroundings::default(),
+        };
+        let server = Server::open(store.clone(), setup)
+            .await
+            .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
+        let itself = controllers::client(&server, Identity::new("system:setpoint", [MASTERS]));
+        let (cluster, shared) = (controllers::cluster_id(itself).await?, Shared::new());
+        server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
+        server.publish(shared.metrics.registry());
+        let local = match parts.runs_pods {
+            true => Some(Local::start(&server, data, &cluster, &shared).await?),
+            false => None,
+        };
+        let controllers = match parts.runs_controllers {
+            true => Some(Controllers::start(&server, data, &cluster, &shared)?),
+            false => None,
+        };
+        // Where there are no controllers, nobody else keeps in step what the node reads.
+        let feeds = controllers.is_none().then(|| shared.feed(&server));
+        let actors = Actors { local, controllers, _feeds: feeds };
+        Ok(ControlPlane { server, store, audit: parts.audit, actors })
+    }
+
+    /// A client with all rights, through a function call.
+    pub(crate) fn administer(&self) -> Client {
+        controllers::client(&self.server, administrator())
+    }
+
+    /// Lets `work` use it until it is done; those who act are stopped by whoever does the work.
+    pub(crate) async fn serve_until<F: Future<Output = ()>>(
+        self,
+        work: impl FnOnce(Server, Actors) -> F,
+    ) -> Result<()> {
+        work(self.server, self.actors).await;
+        close(self.store, self.audit).await
+    }
+
+    /// Stops those who act, then everything else.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.actors.stop().await;
+        self.server.stop();
+        close(self.store, self.audit).await
+    }
+}
+
+impl Actors {
+    pub(crate) async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
+        self.local.into_iter().for_each(Local::stop);
+    }
+}
+
+async fn close(store: Arc<dyn Store>, audit: Option<audit::Log>) -> Result<()> {
+    let closed = tokio::time::timeout(DRAIN, store.close()).await;
+    // Whatever became of the store.
+    if let Some(audit) = audit {
+        audit.close().await;
+    }
+    closed
+        .context("the store did not close in time; what was acknowledged is safe")?
+        .context("the store did not close cleanly")?;
+    Ok(())
+}
+
+/// The store in the data folder, with Secrets sealed on disk.
+async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
+    let path = data.file("store");
+    let shown = path.display().to_string();
+    let sealing =
+        Sealing { directories: vec![kinds::secret::DIRECTORY.to_owned()], key_file: KeyFile::at(data.file(KEYS)) };
+    let open = move || EmbeddedStore::open_sealed(&path, setpoint_store::Options::default(), sealing);
+    tokio::task::spawn_blocking(open).await?.with_context(|| format!("cannot open the store in {shown}"))
+}

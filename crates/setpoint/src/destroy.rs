@@ -1,0 +1,81 @@
+//! `setpoint destroy`: removes what files or an apply set hold, through the gate.
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::apply::{
+    ApplySet, Consent, Draft, Execution, Output, Selection, agrees, carry_out, propose, removals, report,
+};
+use crate::document::Files;
+use crate::manifest::Manifest;
+use crate::outcome::Outcome;
+use crate::session::{Place, Session};
+use crate::style::Style;
+use crate::terminal::{print, remark};
+
+#[derive(Debug, Args)]
+pub(crate) struct Destroy {
+    #[command(flatten)]
+    files: Files,
+    /// Everything that this apply set holds, and the set
+    #[arg(long, value_name = "NAME", conflicts_with = "filename")]
+    set: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    consent: Consent,
+    /// The form to print what was done in
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Destroy {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        ensure!(
+            self.set.is_some() || !self.files.paths.is_empty(),
+            "nothing to destroy: name files with -f, or an apply set with --set"
+        );
+        let reads_input = self.files.paths.iter().any(|path| path.as_os_str() == "-");
+        ensure!(self.consent.yes || !reads_input, "standard input holds the objects, so nobody can be asked; say -y");
+        let manifests = Manifest::read(&self.files)?;
+        self.place.run(async |session| self.destroy(session, &manifests).await)
+    }
+
+    async fn destroy(&self, session: &Session, manifests: &[Manifest]) -> Result<Outcome> {
+        let user = session.user().await?;
+        let namespace = session.server.namespace.clone();
+        let set = self.set.clone().map(|name| ApplySet { name, namespace });
+        let removals = match &set {
+            Some(set) => {
+                let mut members = set.members(session, &session.server.resources().await?).await?;
+                members.retain(|member| self.selection.takes(&member.change));
+                members
+            }
+            None => removals(session, manifests, &self.selection).await?,
+        };
+        self.selection.must_take(removals.iter().map(|removal| &removal.change))?;
+        let mut draft = Draft { writes: Vec::new(), removals };
+        let proposal = propose(session, &mut draft, &user).await?;
+        if self.output == Output::Text {
+            print(&proposal.text(Style::of_stdout()))?;
+        } else {
+            proposal.text(Style::Plain).lines().for_each(remark);
+        }
+        if draft.removals.is_empty() {
+            return Ok(Outcome::Settled);
+        }
+        if !self.consent.yes && !agrees("Destroy all of this?").await? {
+            remark("nothing was destroyed");
+            return Ok(Outcome::Pending);
+        }
+        let execution =
+            Execution { user: &user, set: None, force: false, sign: self.consent.sign.as_deref(), is_partial: true };
+        let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
+        if let Some(set) = set.filter(|_| followup.waiting().next().is_none() && !self.selection.is_partial()) {
+            set.forget(session).await?;
+        }
+        report(self.output, "Destroyed", &proposal, &followup)
+    }
+}

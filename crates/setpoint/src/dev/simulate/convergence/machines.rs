@@ -1,0 +1,62 @@
+//! Machines are as they were asked to be, and what was deleted is gone.
+
+use setpoint_api::condition::ConditionStatus;
+use setpoint_api::environment::Create;
+use setpoint_api::machine::{Machine, Run};
+use setpoint_core::observation::Reading;
+use setpoint_core::value::Value;
+use setpoint_deployer::provider::Instance;
+
+use crate::dev::simulate::rules::{title, uid};
+
+/// `truth` is what is at the Machine's place.
+pub(in crate::dev::simulate) fn machine(machine: &Machine, truth: &[Instance], unmet: &mut Vec<String>) {
+    let title = title(&machine.metadata);
+    if machine.metadata.deletion_timestamp.is_some() {
+        unmet.push(format!("the Machine {title} is still being deleted: {}", said(machine)));
+        return;
+    }
+    let status = machine.status.clone().unwrap_or_default();
+    if status.observed_generation != machine.metadata.generation {
+        unmet.push(format!("the Machine {title} was not looked at since it changed"));
+    }
+    if !status.intents.is_empty() {
+        unmet.push(format!("the Machine {title} does not know what became of {:?}", status.intents));
+    }
+    let is_its_own =
+        |it: &&Instance| it.guest.mark.as_ref().is_some_and(|mark| *mark.owner_uid == *uid(&machine.metadata));
+    let guests: Vec<&Instance> = truth.iter().filter(is_its_own).collect();
+    if guests.is_empty() && machine.spec.create == Create::Never {
+        return;
+    }
+    let [instance] = guests[..] else {
+        unmet.push(format!("the Machine {title} has {} guests: {}", guests.len(), said(machine)));
+        return;
+    };
+    let cores = instance.guest.config.field("cores");
+    let wanted = machine.spec.cores.map(|cores| Value::Integer(cores.into()));
+    if let Some(wanted) = wanted.filter(|wanted| cores != Reading::Known(wanted)) {
+        unmet.push(format!("the guest of {title} has {cores:?} cores, and should have {wanted:?}: {}", said(machine)));
+    }
+    let run = instance.guest.run.known().map(|word| &**word);
+    let is_so = match machine.spec.run {
+        None => true,
+        Some(Run::Running) => run == Some("running"),
+        Some(Run::Stopped) => run == Some("stopped"),
+    };
+    if !is_so {
+        unmet.push(format!("the guest of {title} is {run:?}: {}", said(machine)));
+    }
+    let is_synced =
+        |it: &&setpoint_api::condition::Condition| it.type_ == "Synced" && it.status == ConditionStatus::True;
+    if is_so && !status.conditions.iter().any(|condition| is_synced(&condition)) {
+        unmet.push(format!("the Machine {title} is as it should be and does not say so: {}", said(machine)));
+    }
+}
+
+fn said(machine: &Machine) -> String {
+    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+    let each =
+        conditions.map(|it| format!("{}={:?} {}", it.type_, it.status, it.message.as_deref().unwrap_or_default()));
+    each.collect::<Vec<_>>().join("; ")
+}

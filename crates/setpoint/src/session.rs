@@ -1,0 +1,121 @@
+//! Who a command works with: a server, or, where none runs, a control plane in this process on the local data folder.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use http::Method;
+use serde_json::json;
+use setpoint_apiserver::{Users, audit};
+
+use crate::client::{Answer, Connection, Server};
+use crate::control_plane::{ControlPlane, Parts};
+use crate::data_dir::DataDir;
+use crate::get::JSON;
+use crate::outcome::Outcome;
+use crate::terminal::remark;
+use crate::up::{AUDIT_LOG, KUBECONFIG};
+use crate::{logging, stop};
+
+/// As large as `setpoint up` lets the audit log become, by default.
+const AUDIT_LOG_BYTES: u64 = 50 << 20;
+const AUDIT_LOG_FILES: usize = 10;
+
+/// Where to work.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    #[command(flatten)]
+    connection: Connection,
+    /// Work on this data folder: through its server, or in this process where none runs
+    /// [default: setpoint under the user's data home]
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    data_dir: Option<PathBuf>,
+}
+
+/// A server to work with, which may be here only for as long as the work takes.
+pub(crate) struct Session {
+    pub(crate) server: Server,
+    plane: Option<(ControlPlane, DataDir)>,
+}
+
+impl Place {
+    /// Does the work, and stops whatever was started for it, however it ends.
+    pub(crate) fn run(&self, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
+        logging::start_quietly();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let result = runtime.block_on(async {
+            let stop = stop::signal()?;
+            let session = self.open().await?;
+            let result = tokio::select! {
+                result = work(&session) => result,
+                () = stop => Err(anyhow!("interrupted; what was written stays, and `setpoint status` shows it")),
+            };
+            let stopped = session.stop().await;
+            result.and_then(|outcome| stopped.map(|()| outcome))
+        });
+        // A prompt that nobody answered is not waited for.
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        result
+    }
+
+    async fn open(&self) -> Result<Session> {
+        if self.data_dir.is_none() && self.connection.is_named() {
+            return Ok(Session { server: self.connection.connect().await?, plane: None });
+        }
+        let path = match &self.data_dir {
+            Some(path) => path.clone(),
+            None => DataDir::default_path()?,
+        };
+        let kubeconfig = path.join(KUBECONFIG);
+        if kubeconfig.exists() {
+            let server = self.connection.through(kubeconfig).connect().await?;
+            if server.read("/version", JSON).await.is_ok() {
+                return Ok(Session { server, plane: None });
+            }
+        }
+        let data = DataDir::open(&path)?;
+        remark(&format!("no server runs on {}: the work is done in this process", path.display()));
+        let rotation = audit::Rotation { bytes: AUDIT_LOG_BYTES, files: AUDIT_LOG_FILES };
+        let file = audit::File::open(data.file(AUDIT_LOG), rotation).context("cannot open the audit log")?;
+        let parts = Parts {
+            users: Users::new([]),
+            in_memory: false,
+            audit: Some(audit::Log::to(file)?),
+            runs_pods: true,
+            runs_controllers: true,
+        };
+        let plane = ControlPlane::start(&data, parts).await?;
+        let namespace = self.connection.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let server = Server::here(plane.administer(), namespace);
+        Ok(Session { server, plane: Some((plane, data)) })
+    }
+}
+
+impl Session {
+    async fn stop(self) -> Result<()> {
+        match self.plane {
+            Some((plane, _data)) => plane.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// The name that the server knows the user by.
+    pub(crate) async fn user(&self) -> Result<String> {
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let answer = self.server.send(Method::POST, path, Some((JSON, &review))).await?.object()?;
+        let name = answer["status"]["userInfo"]["username"].as_str().map(str::to_owned);
+        name.context("the server does not say who asks")
+    }
+
+    /// What this control plane is known by: the uid of its namespace kube-system.
+    pub(crate) async fn cluster(&self) -> Result<String> {
+        match self.server.read("/api/v1/namespaces/kube-system", JSON).await? {
+            Answer::Found(namespace) => {
+                namespace["metadata"]["uid"].as_str().map(str::to_owned).context("the namespace kube-system has no uid")
+            }
+            _ => Err(anyhow!("the server has no namespace kube-system")),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `setpoint validate`: what is wrong with documents, before a server sees them.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `kinds` | checks one object by the rules of its kind |
+
+mod kinds;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use self::kinds::{Kinds, Problem, Verdict};
+use crate::document::{Document, Files};
+use crate::terminal::{inert, json, print, remark, yaml};
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    #[command(flatten)]
+    files: Files,
+    /// The form to print problems in
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+    Yaml,
+}
+
+/// A problem, and where it is.
+struct Finding {
+    file: String,
+    number: usize,
+    object: String,
+    problem: Problem,
+}
+
+impl Validate {
+    pub(crate) fn run(&self) -> Result<()> {
+        let documents = self.files.read()?;
+        let (kinds, mut findings, mut unknown) = (Kinds::new(), Vec::new(), Vec::new());
+        let mut before: BTreeMap<String, &Document> = BTreeMap::new();
+        for document in &documents {
+            match problems(&kinds, document) {
+                Verdict::Checked(problems) => {
+                    findings.extend(problems.into_iter().map(|problem| Finding::of(document, problem)))
+                }
+                Verdict::Unknown => unknown.push(document),
+            }
+            let first = identity(document).and_then(|identity| before.insert(identity, document));
+            findings.extend(
+                first.map(|first| Finding::of(document, Problem::whole(&format!("is in {} already", first.file)))),
+            );
+        }
+        match self.output {
+            Output::Text => print(&findings.iter().map(Finding::line).collect::<String>())?,
+            Output::Json => print(&json(&report(&documents, &findings, &unknown)))?,
+            Output::Yaml => print(&yaml(&report(&documents, &findings, &unknown))?)?,
+        }
+        for document in &unknown {
+            remark(&format!("{}:{}: not checked: nothing is known here of its kind", document.file, document.title()));
+        }
+        conclude(documents.len() - unknown.len(), &findings)
+    }
+}
+
+fn problems(kinds: &Kinds, document: &Document) -> Verdict {
+    match &document.content {
+        Err(error) => Verdict::Checked(vec![Problem::whole(error)]),
+        Ok(object) => match kinds.check(object) {
+            Verdict::Unknown => Verdict::Unknown,
+            Verdict::Checked(mut problems) => {
+                problems.extend(document.remarks.iter().map(Problem::whole));
+                Verdict::Checked(problems)
+            }
+        },
+    }
+}
+
+/// By what the server knows an object. Two that are the same would overwrite each other.
+fn identity(document: &Document) -> Option<String> {
+    let object = document.content.as_ref().ok()?;
+    let (name, namespace) = (object["metadata"]["name"].as_str()?, &object["metadata"]["namespace"]);
+    let group = object["apiVersion"].as_str()?.rsplit_once('/').map_or("", |(group, _)| group);
+    Some(format!("{group}/{}/{}/{name}", object["kind"].as_str()?, namespace.as_str().unwrap_or("default")))
+}
+
+impl Finding {
+    fn of(document: &Document, problem: Problem) -> Finding {
+        Finding { file: document.file.clone(), number: document.number, object: document.title(), problem }
+    }
+
+    /// `machines.yaml:Machine/web: spec.memory: Invalid value: …`
+    fn line(&self) -> String {
+        let Finding { file, object, problem: Problem { field, message }, .. } = self;
+        let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+        inert(&format!("{file}:{object}: {field}{message}")) + "\n"
+    }
+
+    fn json(&self) -> Value {
+        let Finding { file, number, object, problem: Problem { field, message } } = self;
+        json!({"file": file, "document": number, "object": object, "field": field, "message": message})
+    }
+}
+
+fn report(documents: &[Document], findings: &[Finding], unknown: &[&Document]) -> Value {
+    let unchecked: Vec<Value> =
+        unknown.iter().map(|document| json!({"file": document.file, "object": document.title()})).collect();
+    json!({
+        "objects": documents.len(),
+        "problems": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+        "unchecked": unchecked,
+    })
+}
+
+fn conclude(checked: usize, findings: &[Finding]) -> Result<()> {
+    match findings.len() {
+        0 if checked == 0 => remark("there is nothing to check; name files or folders with -f"),
+        0 => remark(&format!(
+            "{} valid",
+            if checked == 1 { "1 object is".to_owned() } else { format!("{checked} objects are") }
+        )),
+        1 => bail!("there is 1 problem"),
+        count => bail!("there are {count} problems"),
+    }
+    Ok(())
+}

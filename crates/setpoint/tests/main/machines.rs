@@ -1,0 +1,9 @@
+//! Machines through the real binary, at a simulated place whose records outlive the process: what is desired is made and
+//! held, what is not ours is left alone, and what cannot be undone waits for people.
+
+mod cluster;
+mod crashes;
+mod drift;
+mod guarding;
+mod life;
+mod places;

@@ -1,0 +1,54 @@
+//! An Environment as the place of Machines: its credentials, what it says, and that it does not go before they do.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use setpoint_testkit::wait_for;
+
+use super::cluster::{Cluster, ENVIRONMENT, PATIENCE, condition, text};
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+fn is_ready_because(environment: &Value, reason: &str) -> bool {
+    condition(environment, "Ready")["reason"] == reason
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_goes_after_its_machines() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.make("web", json!({"cores": 1})).await?;
+    cluster.synced("web").await?;
+    cluster.client()?.delete(ENVIRONMENT).await?.success()?;
+    let lab = cluster.until_environment("it to wait", |lab| is_ready_because(lab, "Deleting")).await?;
+    let message = text(&condition(&lab, "Ready")["message"]);
+    ensure!(message == "1 Machines are yet to be deleted", "{message}");
+    cluster.delete("web").await?;
+    cluster.gone("web").await?;
+    ensure!(cluster.truth()?.is_empty(), "its guest is gone with it");
+    wait_for("the Environment to go", PATIENCE, || async {
+        Ok((cluster.client()?.get(ENVIRONMENT).await?.status == 404).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_take_effect_without_a_restart() -> Result<()> {
+    let rules = json!({"credentialsSecretRef": {"namespace": "default", "name": "keys"}});
+    let cluster = Cluster::start(json!({}), rules).await?;
+    cluster.make("web", json!({"cores": 1})).await?;
+    cluster.until_environment("a refusal", |lab| is_ready_because(lab, "CredentialsMissing")).await?;
+    let web = cluster.until("web", "a word", |web| condition(web, "Synced")["reason"] == "Unobserved").await?;
+    ensure!(text(&condition(&web, "Synced")["message"]) == "the Environment lab is not open yet", "{web:#}");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"token": "s3cret"},
+    });
+    cluster.client()?.post(SECRETS, &secret).await?.success()?;
+    cluster.synced("web").await?;
+    ensure!(is_ready_because(&cluster.environment().await?, "Reachable"), "it is open");
+    let later = json!({"stringData": {"token": "an0ther"}});
+    cluster.client()?.patch(&format!("{SECRETS}/keys"), "merge-patch", &later).await?.success()?;
+    cluster.change("web", json!({"spec": {"cores": 2}})).await?;
+    let web = cluster.synced("web").await?;
+    ensure!(cluster.guest(&web)?["machine"]["cores"] == 2, "{web:#}");
+    ensure!(!cluster.server.log().contains("s3cret"), "a secret is in the log");
+    Ok(())
+}
