@@ -1,7 +1,5 @@
 //! The status of a Machine after a look at its guest.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DriftedField, MAX_DRIFT, Machine, MachineStatus};
@@ -16,6 +14,7 @@ use crate::desired::{Desired, Run};
 use crate::diff::diff;
 use crate::drift::{RUN, Summary, track};
 use crate::observation::{Guest, Reading};
+use crate::value::Value;
 
 pub const READY: &str = "Ready";
 pub const SYNCED: &str = "Synced";
@@ -107,11 +106,8 @@ fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen
         status.run = Some(word.to_string());
     }
     status.hourly_cost = guest.hourly_price;
-    let secrets: BTreeSet<String> =
-        status.secret_fields.iter().cloned().chain(desired.secrets().into_iter().map(String::from)).collect();
-    // What was written is not known before it is on record.
-    let is_recorded = status.spec_digest.is_some();
-    let hides = |path: &str| !is_recorded || secrets.contains(path);
+    // What may be a secret is shown only where it is desired in plain, and was not written from a Secret before.
+    let hides = |path: &str| status.secret_fields.iter().any(|secret| secret == path) || !is_plain(desired, path);
     if let Some(observed) = observed(&guest.config, seen.capabilities, hides) {
         status.observed = observed;
     }
@@ -127,6 +123,16 @@ fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen
     status.drift.extend(track(&before_run, &run, of_run, guest, desired, at));
     status.drift.sort_by(|one, other| one.field.cmp(&other.field));
     status.drift.truncate(MAX_DRIFT);
+}
+
+/// Whether a key of a field is desired, and not from a Secret.
+fn is_plain(desired: &Desired, path: &str) -> bool {
+    let (name, key) = path.split_once('.').unwrap_or((path, ""));
+    match desired.fields.get(name) {
+        Some(Value::Map(entries)) => entries.get(key).is_some_and(|value| !value.is_sensitive()),
+        Some(value) => !value.is_sensitive(),
+        None => false,
+    }
 }
 
 fn run_difference(desired: &Desired, guest: &Guest, seen: &Seen<'_>) -> Option<FieldChange> {
