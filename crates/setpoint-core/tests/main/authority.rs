@@ -175,7 +175,7 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
     let waits = "waits: Destructive: 0 of 1 approval";
     let rejected = "refused: rejected by bob";
     let full = |at: i64| (0..MAX_DONE).map(|number| done(&format!("x{number}"), Some("s"), at)).collect::<Vec<_>>();
-    let rows: Vec<(&str, Vec<Case>, Vec<DoneStep>, &str, &str)> = vec![
+    let rows = [
         ("nobody was asked", vec![], vec![], waits, ""),
         ("nobody answered", vec![asked()], vec![], waits, ""),
         ("it is approved", vec![approved()], vec![], "may run", "uid-one-0"),

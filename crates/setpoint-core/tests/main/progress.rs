@@ -102,7 +102,7 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
     let with_done = |set| Some(Known { done: done(set), wanted: Some(BTreeSet::new()), ..Known::default() });
     let begun = Some(Known { intents: intent(), ..Known::default() });
     let late = Some("it is too late");
-    let rows: Vec<(&str, Action, Vec<StepStatus>, Verdict, Option<Known>, Option<&str>, StepState, Phase)> = vec![
+    let rows = [
         ("people are waited for", Action::Create, vec![], waits(), known(None), None, Waiting, Phase::Waiting),
         ("it may be taken", Action::Create, vec![], Verdict::Run, known(None), None, Approved, Phase::Running),
         ("its object is not there yet", Action::Create, vec![], Verdict::Run, None, None, Approved, Phase::Running),
