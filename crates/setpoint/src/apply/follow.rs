@@ -18,6 +18,8 @@ use crate::session::Session;
 
 /// For how long something must have waited before it is said to: what was just approved goes on in a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// For how long anything is followed at most: a clock cannot tell every time that a number can.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A Machine that is followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +133,7 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
     });
     let mut events = select_all(streams);
     let mut world = World { aims, machines: BTreeMap::new(), listed: BTreeSet::new(), stuck: BTreeMap::new() };
-    let (mut progress, deadline) = (Progress::new(), Instant::now() + within);
+    let (mut progress, deadline) = (Progress::new(), Instant::now() + within.min(LONGEST));
     loop {
         let (followup, next) = world.look(&mut progress, Instant::now());
         let Some(next) = next.filter(|_| Instant::now() < deadline) else { return Ok(followup) };
