@@ -73,7 +73,7 @@ impl Destroy {
         let execution =
             Execution { user: &user, set: None, force: false, sign: self.consent.sign.as_deref(), is_partial: true };
         let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
-        if let Some(set) = set.filter(|_| followup.waiting().next().is_none() && !self.selection.is_partial()) {
+        if let Some(set) = set.filter(|_| followup.is_done() && !self.selection.is_partial()) {
             set.forget(session).await?;
         }
         report(self.output, "Destroyed", &proposal, &followup)

@@ -18,6 +18,8 @@ use crate::session::Session;
 
 /// For how long something must have waited before it is said to: what was just approved goes on in a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// For how long anything is followed at most: a clock cannot tell every time that a number can.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A Machine that is followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +46,7 @@ pub(crate) enum Standing {
     Moving(String),
     /// It waits for people, a budget, or another.
     Waiting(String),
-    /// It cannot be as it is written.
+    /// It cannot be as it is written, or somebody rejected it.
     Refused(String),
 }
 
@@ -55,6 +57,11 @@ pub(crate) struct Followup {
 }
 
 impl Followup {
+    /// Whether every Machine is as desired, or gone.
+    pub(crate) fn is_done(&self) -> bool {
+        self.standings.values().all(|standing| matches!(standing, Standing::Done(_)))
+    }
+
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Followed, &str)> {
         self.standings.iter().filter_map(|(followed, standing)| match standing {
             Standing::Waiting(why) | Standing::Moving(why) => Some((followed, why.as_str())),
@@ -126,7 +133,7 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
     });
     let mut events = select_all(streams);
     let mut world = World { aims, machines: BTreeMap::new(), listed: BTreeSet::new(), stuck: BTreeMap::new() };
-    let (mut progress, deadline) = (Progress::new(), Instant::now() + within);
+    let (mut progress, deadline) = (Progress::new(), Instant::now() + within.min(LONGEST));
     loop {
         let (followup, next) = world.look(&mut progress, Instant::now());
         let Some(next) = next.filter(|_| Instant::now() < deadline) else { return Ok(followup) };
@@ -289,6 +296,24 @@ mod tests {
         ];
         for (row, machine, aim, expected) in rows {
             assert_eq!(standing(machine.as_ref(), aim), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn it_is_done_only_when_every_machine_is() {
+        let text = String::new;
+        let rows = [
+            ("nothing was followed", vec![], true),
+            ("all are done", vec![Standing::Done(text()), Standing::Done(text())], true),
+            ("one moves", vec![Standing::Done(text()), Standing::Moving(text())], false),
+            ("one waits", vec![Standing::Waiting(text()), Standing::Done(text())], false),
+            ("one was rejected", vec![Standing::Done(text()), Standing::Refused(text())], false),
+        ];
+        for (row, standings, expected) in rows {
+            let named = standings.into_iter().enumerate().map(|(number, standing)| {
+                (Followed { namespace: "shop".to_owned(), name: number.to_string() }, standing)
+            });
+            assert_eq!(Followup { standings: named.collect() }.is_done(), expected, "{row}");
         }
     }
 }

@@ -223,10 +223,11 @@ pub(crate) async fn carry_out(
         .filter(|removal| removal.is_ground())
         .map(|removal| inert(&removal.change.title()))
         .collect();
-    if !grounds.is_empty() && followup.waiting().next().is_some() {
-        remark(&format!("{} stays until the Machines are gone; say it again then", grounds.join(", ")));
-    } else {
+    // A Machine whose deletion was refused is there as much as one whose deletion waits.
+    if followup.is_done() {
         execution.clear(session, draft).await?;
+    } else if !grounds.is_empty() {
+        remark(&format!("{} stays until the Machines are gone; say it again then", grounds.join(", ")));
     }
     Ok(followup)
 }
@@ -259,7 +260,7 @@ pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: 
         Ok(json!({"proposal": proposal, "machines": machines}))
     };
     if let Some((followed, why)) = followup.refused().next() {
-        bail!("{}/{} cannot be as it is written: {}", followed.namespace, inert(&followed.name), inert(why));
+        bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
     }
     output.print(text, data)?;
     Ok(Outcome::pending_if(followup.waiting().next().is_some()))
@@ -276,7 +277,7 @@ pub(crate) fn report_of(followup: &Followup) -> Result<Outcome> {
                 print(&format!("{name}: waits: {}\n", inert(text)))?;
                 outcome = Outcome::Pending;
             }
-            Standing::Refused(text) => bail!("{name} cannot be as it is written: {}", inert(text)),
+            Standing::Refused(text) => bail!("{name} is refused: {}", inert(text)),
         }
     }
     Ok(outcome)
