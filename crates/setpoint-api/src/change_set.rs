@@ -17,6 +17,8 @@ use crate::step::{Counts, Refusal, Step, Target, Waiting};
 pub const MAX_OBJECTS: usize = 1_000;
 /// How many steps a change set holds.
 pub const MAX_STEPS: usize = 1_000;
+/// How many nonces a change set remembers.
+pub const MAX_NONCES: usize = 1_000;
 
 const SPEC: Path<'static> = Path::of("spec");
 
@@ -115,7 +117,8 @@ pub struct ChangeSetStatus {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub step_states: Vec<StepStatus>,
-    /// The nonces of the reviews that were judged, so that none is used twice, not even after its review was deleted.
+    /// The nonces under which listed keys signed, so that none is used twice, not even after its review was deleted. Once
+    /// there is no room, no more signed approvals count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]

@@ -52,8 +52,10 @@ const SPEC: Path<'static> = Path::of("spec");
     validation = Rule::new("self.decision == 'Comment' || (has(self.digests) && self.digests.size() > 0)")
         .message("a verdict names the digests of the steps it is about"),
     validation = Rule::new("self.decision != 'Comment' || has(self.comment)").message("a comment needs a text"),
-    validation = Rule::new("!has(self.signature) || (has(self.nonce) && has(self.expiresAt) && has(self.clusterUid))")
-        .message("a signed review has a nonce, expiresAt and clusterUid")
+    validation = Rule::new(
+        "!has(self.signature) || (has(self.nonce) && has(self.expiresAt) && has(self.clusterUid) && has(self.changeSetUid))"
+    )
+    .message("a signed review has a nonce, expiresAt, clusterUid and changeSetUid")
 )]
 pub struct ReviewSpec {
     /// The Gate that it is about, in the same namespace.
@@ -85,6 +87,10 @@ pub struct ReviewSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub cluster_uid: Option<String>,
+    /// The uid of the ChangeSet whose gate it is, as the Gate's `targetRef` has it: another of the same name is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub change_set_uid: Option<String>,
     /// The armored SSH signature over the review's statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 8_192))]
@@ -125,6 +131,7 @@ impl ReviewSpec {
             "setpoint review v1".to_owned(),
             format!("cluster: {}", self.cluster_uid.as_deref().unwrap_or_default()),
             format!("gate: {namespace}/{}", self.gate),
+            format!("change set: {}", self.change_set_uid.as_deref().unwrap_or_default()),
             format!("decision: {:?}", self.decision),
             format!("reviewer: {}", self.reviewer),
             format!("expires: {expires}"),
@@ -150,8 +157,8 @@ impl Review {
         if let Some(nonce) = &spec.nonce {
             validate_nonce(&SPEC.field("nonce"), nonce, &mut errors);
         }
-        if let Some(uid) = &spec.cluster_uid {
-            let path = SPEC.field("clusterUid");
+        for (name, uid) in [("clusterUid", &spec.cluster_uid), ("changeSetUid", &spec.change_set_uid)] {
+            let (Some(uid), path) = (uid, SPEC.field(name)) else { continue };
             if uid.is_empty() {
                 errors.required(&path, "");
             }
@@ -213,6 +220,7 @@ fn validate_signature(spec: &ReviewSpec, signature: &str, errors: &mut Errors) {
         ("nonce", spec.nonce.is_some()),
         ("expiresAt", spec.expires_at.is_some()),
         ("clusterUid", spec.cluster_uid.is_some()),
+        ("changeSetUid", spec.change_set_uid.is_some()),
     ];
     for (name, _) in bound.iter().filter(|(_, is_set)| !is_set) {
         errors.required(&SPEC.field(name), "a signature binds it");

@@ -230,6 +230,7 @@ fn gate_input<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>, requesters: &'a B
         cluster_uid: input.cluster_uid,
         namespace: set.map_or("", |set| set.namespace),
         gate: set.map_or("", |set| set.name),
+        change_set_uid: set.map_or("", |set| set.uid),
         opened_at: set.map_or(input.now, |set| set.created_at),
         now: input.now,
     }

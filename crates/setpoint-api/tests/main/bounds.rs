@@ -99,7 +99,8 @@ fn kinds() -> Vec<Kind> {
             full: json!({
                 "gate": "g", "decision": "Approve", "reviewer": "alice", "comment": "c",
                 "digests": ["sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"],
-                "nonce": "0123456789abcdef", "clusterUid": "7f9c", "expiresAt": "2026-01-02T03:04:05Z",
+                "nonce": "0123456789abcdef", "clusterUid": "7f9c", "changeSetUid": "51d2",
+                "expiresAt": "2026-01-02T03:04:05Z",
                 "signature": "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n-----END SSH SIGNATURE-----\n",
             }),
             judge: |document| judged(document, Review::validate),

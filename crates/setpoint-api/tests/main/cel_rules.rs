@@ -218,7 +218,7 @@ fn rules_hold_for_objects_and_their_changes() {
             "Review",
             None,
             json!({"signature": "x"}),
-            "a signed review has a nonce, expiresAt and clusterUid",
+            "a signed review has a nonce, expiresAt, clusterUid and changeSetUid",
         ),
     ];
     for (name, kind, old, new, says) in rows {

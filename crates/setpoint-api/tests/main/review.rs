@@ -1,7 +1,7 @@
 //! Which Reviews are taken, and what of them is signed.
 
 use serde_json::{Value, json};
-use setpoint_api::review::Review;
+use setpoint_api::review::{Review, ReviewSpec};
 
 use crate::fixture::{object, told, typed};
 
@@ -16,6 +16,7 @@ fn signed() -> Value {
     json!({
         "signature": "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n-----END SSH SIGNATURE-----\n",
         "nonce": "0123456789abcdef", "expiresAt": "2026-01-02T03:04:05Z", "clusterUid": "7f9c",
+        "changeSetUid": "51d2",
     })
 }
 
@@ -95,6 +96,14 @@ fn what_is_wrong_is_said_with_its_field() {
                 "spec.nonce: Required value: a signature binds it",
                 "spec.expiresAt: Required value: a signature binds it",
                 "spec.clusterUid: Required value: a signature binds it",
+                "spec.changeSetUid: Required value: a signature binds it",
+            ],
+        ),
+        (
+            "a signature is on the steps of one change set",
+            json!({"changeSetUid": "51d2\ndecision: Approve"}),
+            &[
+                r#"spec.changeSetUid: Invalid value: "51d2\ndecision: Approve": must be one line without control characters"#,
             ],
         ),
         (
@@ -129,8 +138,8 @@ fn what_is_signed_says_everything_the_verdict_depends_on() {
     assert_eq!(
         statement,
         format!(
-            "setpoint review v1\ncluster: 7f9c\ngate: shop/rack-1\ndecision: Approve\nreviewer: alice\n\
-             expires: 2026-01-02T03:04:05Z\nnonce: 0123456789abcdef\ndigest: {DIGEST}\n"
+            "setpoint review v1\ncluster: 7f9c\ngate: shop/rack-1\nchange set: 51d2\ndecision: Approve\n\
+             reviewer: alice\nexpires: 2026-01-02T03:04:05Z\nnonce: 0123456789abcdef\ndigest: {DIGEST}\n"
         )
     );
     let rows = [
@@ -138,6 +147,7 @@ fn what_is_signed_says_everything_the_verdict_depends_on() {
         ("the decision", review(&json!({"decision": "Reject"})).spec, "shop"),
         ("the gate", review(&json!({"gate": "rack-2"})).spec, "shop"),
         ("the reviewer", review(&json!({"reviewer": "bob"})).spec, "shop"),
+        ("the change set", ReviewSpec { change_set_uid: Some("51d3".to_owned()), ..spec.clone() }, "shop"),
         ("the nonce", review(&json!({"nonce": "fedcba9876543210"})).spec, "shop"),
     ];
     for (what, spec, namespace) in rows {

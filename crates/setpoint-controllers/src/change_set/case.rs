@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, UsedNonce};
-use setpoint_api::review::Review;
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, UsedNonce};
+use setpoint_api::environment::Approval;
+use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Target;
 use setpoint_core::authority;
-use setpoint_core::gate::Evidence;
+use setpoint_core::gate::{Evidence, Signature};
 
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
@@ -66,9 +67,21 @@ impl Case {
         let evidence = self.reviews.iter().map(|reviewed| Evidence {
             review: &reviewed.review,
             created_at: reviewed.created_at,
-            signature: reviewed.signature.as_signature(),
+            signature: match reviewed.signature.as_signature() {
+                Signature::Valid { .. } if self.has_no_room_for(&reviewed.review) => Signature::Unrecorded,
+                signature => signature,
+            },
         });
         evidence.collect()
+    }
+
+    /// Whether an approval came when the record of nonces was full: forgetting one would let it be used again. A rejection
+    /// counts all the same, since a copy of one can only let something wait.
+    fn has_no_room_for(&self, review: &Review) -> bool {
+        let recorded = self.status().map_or(&[][..], |status| &status.nonces);
+        let is_recorded = |uid: &String| recorded.iter().any(|used| used.review == *uid);
+        let approves = review.spec.decision == Decision::Approve;
+        approves && recorded.len() >= MAX_NONCES && !review.metadata.uid.as_ref().is_some_and(is_recorded)
     }
 
     /// The nonces that were used by reviews that are gone.
@@ -80,21 +93,28 @@ impl Case {
         gone.map(|used| (used.reviewer.clone(), used.nonce.clone())).collect()
     }
 
-    /// The record of nonces with those of the signed reviews that are here; each goes to the first review that used it.
-    pub(super) fn nonces(&self) -> Vec<UsedNonce> {
+    /// The record of nonces with those of the reviews here that listed keys signed, as far as there is room; each goes to
+    /// the first review that used it. Nobody else can use the room up.
+    pub(super) fn nonces(&self, approval: Option<&Approval>) -> Vec<UsedNonce> {
         let mut nonces = self.status().map(|status| status.nonces.clone()).unwrap_or_default();
-        let mut signed: Vec<&Reviewed> = self.reviews.iter().filter(|own| own.signature != Checked::Unsigned).collect();
+        let keys = approval.map_or(&[][..], |approval| &approval.keys);
+        let is_listed = |own: &&Reviewed| match &own.signature {
+            Checked::Valid { material } => keys
+                .iter()
+                .any(|key| key.principal == own.review.spec.reviewer && key.material() == Some(material.as_str())),
+            _ => false,
+        };
+        let mut signed: Vec<&Reviewed> = self.reviews.iter().filter(is_listed).collect();
         signed.sort_by_key(|own| (own.created_at, own.review.metadata.name.clone()));
         for Reviewed { review, .. } in signed {
             let (Some(nonce), Some(uid)) = (&review.spec.nonce, &review.metadata.uid) else { continue };
             let used = UsedNonce { reviewer: review.spec.reviewer.clone(), nonce: nonce.clone(), review: uid.clone() };
             let is_known = |known: &UsedNonce| known.reviewer == used.reviewer && known.nonce == used.nonce;
-            if !nonces.iter().any(is_known) {
+            if nonces.len() < MAX_NONCES && !nonces.iter().any(is_known) {
                 nonces.push(used);
             }
         }
-        let surplus = nonces.len().saturating_sub(MAX_NONCES);
-        nonces.split_off(surplus)
+        nonces
     }
 
     fn status(&self) -> Option<&ChangeSetStatus> {
@@ -102,8 +122,89 @@ impl Case {
     }
 }
 
-const MAX_NONCES: usize = 1_000;
-
 fn text(text: &Option<String>) -> &str {
     text.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use setpoint_core::gate::Signature;
+
+    use super::*;
+
+    fn nonce(number: usize) -> String {
+        format!("nonce-{number:012}")
+    }
+
+    fn used(number: usize) -> Value {
+        json!({"reviewer": "alice", "nonce": nonce(number), "review": format!("uid-{number}")})
+    }
+
+    /// A change set that remembers so many nonces of alice's, and these reviews.
+    fn case(remembered: usize, reviews: Vec<Reviewed>) -> Case {
+        let nonces: Vec<Value> = (0..remembered).map(used).collect();
+        let change_set = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"}, "status": {"nonces": nonces},
+        });
+        Case { change_set: Arc::new(serde_json::from_value(change_set).unwrap()), reviews }
+    }
+
+    fn review(number: usize, reviewer: &str, decision: &str, signature: Checked) -> Reviewed {
+        let review = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review",
+            "metadata": {"name": format!("r{number}"), "namespace": "shop", "uid": format!("uid-{number}")},
+            "spec": {
+                "gate": "web", "decision": decision, "reviewer": reviewer, "digests": ["sha256:a"],
+                "nonce": nonce(number),
+            },
+        });
+        let created_at = Timestamp::constant(1_794_744_000, 0);
+        Reviewed { review: Arc::new(serde_json::from_value(review).unwrap()), created_at, signature }
+    }
+
+    fn valid(material: &str) -> Checked {
+        Checked::Valid { material: material.to_owned() }
+    }
+
+    fn approval() -> Approval {
+        serde_json::from_value(json!({
+            "rules": [], "keys": [{"publicKey": "ssh-ed25519 of-alice", "principal": "alice", "role": "operator"}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_a_listed_key_signed_takes_room() {
+        let invalid = Checked::Invalid { material: "of-alice".to_owned(), reason: "altered".to_owned() };
+        let rows = [
+            ("signed by a listed key", 0, review(5, "alice", "Approve", valid("of-alice")), 1),
+            ("signed by a key that is not listed", 0, review(5, "alice", "Approve", valid("stranger")), 0),
+            ("signed by another's key", 0, review(5, "mallory", "Approve", valid("of-alice")), 0),
+            ("a signature that is not valid", 0, review(5, "alice", "Approve", invalid), 0),
+            ("not signed", 0, review(5, "alice", "Approve", Checked::Unsigned), 0),
+            ("known already", 6, review(5, "alice", "Approve", valid("of-alice")), 6),
+            ("there is no room", MAX_NONCES, review(MAX_NONCES, "alice", "Approve", valid("of-alice")), MAX_NONCES),
+        ];
+        for (name, remembered, review, expected) in rows {
+            let nonces = case(remembered, vec![review]).nonces(Some(&approval()));
+            assert_eq!(nonces.len(), expected, "{name}");
+            assert!(remembered == 0 || nonces[0].nonce == nonce(0), "{name}: nothing is forgotten");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_remembered_does_not_count() {
+        let rows = [
+            ("there is room", MAX_NONCES - 1, MAX_NONCES, "Approve", true),
+            ("there is none", MAX_NONCES, MAX_NONCES, "Approve", false),
+            ("it is remembered", MAX_NONCES, 7, "Approve", true),
+            ("it says no", MAX_NONCES, MAX_NONCES, "Reject", true),
+        ];
+        for (name, remembered, number, decision, counts) in rows {
+            let case = case(remembered, vec![review(number, "alice", decision, valid("of-alice"))]);
+            assert_eq!(case.evidence()[0].signature != Signature::Unrecorded, counts, "{name}");
+        }
+    }
 }

@@ -31,7 +31,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Approval, Environment};
+use setpoint_api::planspec::gate::Gate;
 use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Usage};
 
@@ -85,7 +86,8 @@ impl ChangeSets {
             return Ok(Next::Idle);
         }
         self.tell_reviewers(&case, &asked, gate.as_deref(), round).await?;
-        if !self.write(&case, &progress, gate.is_some(), round).await? {
+        let approval = environment.spec.approval.as_ref();
+        if !self.write(&case, &progress, gate.as_deref(), approval, round).await? {
             return Ok(Next::After(MOVED));
         }
         let wakes = [end, retention::wake(&change_set, &asked, &objects, round.now)];
@@ -119,21 +121,29 @@ impl ChangeSets {
             cluster_uid: self.planning.cluster(),
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             gate: metadata.name.as_deref().unwrap_or_default(),
+            change_set_uid: metadata.uid.as_deref().unwrap_or_default(),
             opened_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
             now,
         })
     }
 
     /// Writes down how far a change set is, if that is not written. Says whether it is now.
-    async fn write(&self, case: &Case, progress: &Progress, has_gate: bool, round: &mut Round) -> Result<bool, Error> {
+    async fn write(
+        &self,
+        case: &Case,
+        progress: &Progress,
+        gate: Option<&Gate>,
+        approval: Option<&Approval>,
+        round: &mut Round,
+    ) -> Result<bool, Error> {
         let old = case.change_set.status.clone().unwrap_or_default();
         let name = case.change_set.metadata.name.clone().unwrap_or_default();
         let new = ChangeSetStatus {
             phase: Some(progress.phase),
             step_states: progress.step_states.clone(),
             conditions: progress.conditions.clone(),
-            gate_ref: if has_gate { Some(GateReference { name }) } else { old.gate_ref.clone() },
-            nonces: case.nonces(),
+            gate_ref: gate.map(|_| GateReference { name }).or_else(|| old.gate_ref.clone()),
+            nonces: case.nonces(approval),
             ..old.clone()
         };
         if new == old {

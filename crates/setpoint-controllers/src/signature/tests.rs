@@ -57,6 +57,7 @@ fn review() -> Review {
         expires_at: Some("2026-11-15T13:00:00Z".parse().unwrap()),
         nonce: Some("0123456789abcdef".to_owned()),
         cluster_uid: Some("cluster".to_owned()),
+        change_set_uid: Some("change-set".to_owned()),
         signature: None,
     };
     let mut review = Review::new("r", spec);
@@ -88,7 +89,7 @@ fn whatever_a_review_says_is_signed() {
     let folder = TempDir::new().unwrap();
     let key = key(folder.path(), "id", KEYS[0].1);
     let armored = sign(&key, SIGNATURE_NAMESPACE, &review().spec.statement("shop"), None);
-    let changes: [(&str, fn(&mut Review)); 9] = [
+    let changes: [(&str, fn(&mut Review)); 10] = [
         ("the decision", |review| review.spec.decision = Decision::Reject),
         ("a step", |review| review.spec.digests = vec![format!("sha256:{}", "b".repeat(64))]),
         ("one step more", |review| review.spec.digests.push(format!("sha256:{}", "b".repeat(64)))),
@@ -97,6 +98,7 @@ fn whatever_a_review_says_is_signed() {
         ("the reviewer", |review| review.spec.reviewer = "bob".to_owned()),
         ("the expiry", |review| review.spec.expires_at = Some("2027-01-01T00:00:00Z".parse().unwrap())),
         ("the nonce", |review| review.spec.nonce = Some("fedcba9876543210".to_owned())),
+        ("the change set", |review| review.spec.change_set_uid = Some("another".to_owned())),
         ("the cluster", |review| review.spec.cluster_uid = Some("other".to_owned())),
     ];
     for (name, change) in changes {

@@ -72,6 +72,8 @@ pub struct Input<'a> {
     pub namespace: &'a str,
     /// The name of the gate.
     pub gate: &'a str,
+    /// The uid of the change set whose gate it is: another may have had its name.
+    pub change_set_uid: &'a str,
     /// When the gate was made: a review from before was of another gate of the same name.
     pub opened_at: Timestamp,
     pub now: Timestamp,

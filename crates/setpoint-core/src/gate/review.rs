@@ -42,6 +42,8 @@ pub enum Signature<'a> {
     OtherNamespace { namespace: &'a str },
     /// It is a signature of this review by the key of this material.
     Valid { material: &'a str },
+    /// It is one, and so many were judged that there is no room to remember its nonce.
+    Unrecorded,
     /// It says to be by the key of this material, and is not a signature of this review, for this reason.
     Invalid { material: &'a str, reason: &'a str },
 }
@@ -82,7 +84,9 @@ pub enum Discount {
     /// Its signature was made for another purpose.
     #[serde(rename_all = "camelCase")]
     OtherNamespace { namespace: String },
-    /// It is signed, and does not say for which cluster, until when, or under which nonce.
+    /// It is signed, and its nonce cannot be remembered.
+    Unrecorded,
+    /// It is signed, and does not say for which cluster and change set, until when, or under which nonce.
     Unbound,
     /// It is signed with a key that the environment does not list.
     KeyNotListed,
@@ -100,6 +104,8 @@ pub enum Discount {
     OtherGate { gate: String },
     /// It is for another cluster.
     OtherCluster,
+    /// It is of another change set whose gate had this name.
+    OtherChangeSet,
     /// No step has a digest that it names: what was reviewed has changed.
     Stale,
     /// Who asked for the change may not approve it.
@@ -130,6 +136,7 @@ impl Discount {
             Discount::Unsigned => "Unsigned",
             Discount::MalformedSignature { .. } => "MalformedSignature",
             Discount::OtherNamespace { .. } => "OtherNamespace",
+            Discount::Unrecorded => "Unrecorded",
             Discount::Unbound => "Unbound",
             Discount::KeyNotListed => "KeyNotListed",
             Discount::KeyOfAnother { .. } => "KeyOfAnother",
@@ -137,6 +144,7 @@ impl Discount {
             Discount::InvalidSignature { .. } => "InvalidSignature",
             Discount::OtherGate { .. } => "OtherGate",
             Discount::OtherCluster => "OtherCluster",
+            Discount::OtherChangeSet => "OtherChangeSet",
             Discount::Stale => "Stale",
             Discount::Requester => "Requester",
             Discount::BeforeGate => "BeforeGate",
@@ -211,10 +219,12 @@ impl<'a> Bench<'a> {
             Signature::OtherNamespace { namespace } => {
                 return Some(Discount::OtherNamespace { namespace: namespace.to_owned() });
             }
+            Signature::Unrecorded => return Some(Discount::Unrecorded),
             Signature::Valid { material } => (material, None),
             Signature::Invalid { material, reason } => (material, Some(reason.to_owned())),
         };
-        let is_bound = spec.nonce.is_some() && spec.expires_at.is_some() && spec.cluster_uid.is_some();
+        let names_place = spec.cluster_uid.is_some() && spec.change_set_uid.is_some();
+        let is_bound = names_place && spec.nonce.is_some() && spec.expires_at.is_some();
         (!is_bound)
             .then_some(Discount::Unbound)
             .or_else(|| self.key_fault(&spec.reviewer, material, requirement))
@@ -228,8 +238,11 @@ impl<'a> Bench<'a> {
         if spec.gate != self.input.gate || namespace != self.input.namespace {
             return Some(Discount::OtherGate { gate: format!("{namespace}/{}", spec.gate) });
         }
-        let is_other = spec.cluster_uid.as_deref().is_some_and(|uid| uid != self.input.cluster_uid);
-        is_other.then_some(Discount::OtherCluster)
+        let is_other = |named: &Option<String>, own: &str| named.as_deref().is_some_and(|uid| uid != own);
+        if is_other(&spec.cluster_uid, self.input.cluster_uid) {
+            return Some(Discount::OtherCluster);
+        }
+        is_other(&spec.change_set_uid, self.input.change_set_uid).then_some(Discount::OtherChangeSet)
     }
 
     /// Why this reviewer may not decide on a class of steps.
@@ -313,6 +326,7 @@ impl fmt::Display for Discount {
         match self {
             Discount::OtherGate { gate } => write!(f, "it is about the gate {gate}"),
             Discount::OtherCluster => f.write_str("it is for another cluster"),
+            Discount::OtherChangeSet => f.write_str("it is of another change set of this name"),
             Discount::Comment => f.write_str("it is a comment"),
             Discount::Expired { at } => write!(f, "it expired at {at}"),
             Discount::BeforeGate => f.write_str("it is older than the gate"),
@@ -325,7 +339,8 @@ impl fmt::Display for Discount {
                 write!(f, "it is signed with the namespace {namespace:?}, not {:?}", review::SIGNATURE_NAMESPACE)
             }
             Discount::InvalidSignature { reason } => write!(f, "its signature is not valid: {reason}"),
-            Discount::Unbound => f.write_str("it is signed without a cluster, an expiry or a nonce"),
+            Discount::Unrecorded => f.write_str("its change set has no room to remember its nonce"),
+            Discount::Unbound => f.write_str("it is signed without a cluster, a change set, an expiry or a nonce"),
             Discount::KeyNotListed => f.write_str("the environment does not list the key that signed it"),
             Discount::KeyOfAnother { principal } => write!(f, "it is signed with the key of {principal}"),
             Discount::RoleNotAllowed { roles } => {

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use proptest::prelude::*;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, StepState, StepStatus};
-use setpoint_api::environment::{Approval, ApprovalRule};
+use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey};
 use setpoint_api::machine::{DoneStep, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::review::{Decision, Review, ReviewSpec};
@@ -105,7 +105,11 @@ impl Case {
         let evidence = self.reviews.iter().map(|(review, created_at)| Evidence {
             review,
             created_at: *created_at,
-            signature: Signature::Unsigned,
+            // The key of somebody has their name.
+            signature: match review.spec.signature {
+                Some(_) => Signature::Valid { material: &review.spec.reviewer },
+                None => Signature::Unsigned,
+            },
         });
         Set::of(&self.change_set, evidence.collect(), BTreeSet::new())
     }
@@ -121,6 +125,7 @@ fn review(gate: &str, reviewer: &str, decision: Decision, digest: &str, at: i64)
         expires_at: None,
         nonce: None,
         cluster_uid: None,
+        change_set_uid: None,
         signature: None,
     };
     let mut review = Review::new(&format!("{reviewer}-{at}"), spec);
@@ -128,19 +133,40 @@ fn review(gate: &str, reviewer: &str, decision: Decision, digest: &str, at: i64)
     (review, time(at))
 }
 
-fn approval(approvals: u32) -> Approval {
+/// The same with a signature over all that one binds.
+fn signed(mut review: Review, set: &Case, nonce: usize, at: i64) -> Review {
+    let spec = &mut review.spec;
+    spec.expires_at = Some(time(at + EXPIRY_S));
+    spec.nonce = Some(format!("0123456789abcdef-{nonce}"));
+    spec.cluster_uid = Some("cluster".to_owned());
+    spec.change_set_uid = Some(set.uid().to_owned());
+    spec.signature = Some("armored".to_owned());
+    review
+}
+
+/// So many approvals are needed, and keys are listed; whether one must sign is `signature`.
+fn policy(approvals: u32, signature: bool) -> Approval {
     let rule = ApprovalRule {
         class: Class::Destructive,
         approvals,
         roles: Vec::new(),
-        signature: false,
+        signature,
         requester_may_approve: false,
         expiry_seconds: EXPIRY_S as u32,
     };
-    Approval { rules: vec![rule], keys: Vec::new() }
+    let keys = PEOPLE.iter().map(|who| ApproverKey {
+        public_key: format!("ssh-ed25519 {who}"),
+        principal: (*who).to_owned(),
+        role: "operator".to_owned(),
+    });
+    Approval { rules: vec![rule], keys: keys.collect() }
 }
 
 fn ask(approvals: u32, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: i64) -> Vec<Authorized> {
+    ask_by(&policy(approvals, false), wanted, cases, done, now)
+}
+
+fn ask_by(approval: &Approval, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: i64) -> Vec<Authorized> {
     let steps: Vec<Step> = wanted.iter().map(|digest| step(digest)).collect();
     let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
@@ -149,7 +175,7 @@ fn ask(approvals: u32, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: 
         requested_by: "dave",
         done,
         sets: &sets,
-        approval: Some(&approval(approvals)),
+        approval: Some(approval),
         guardrails: None,
         expires_at: None,
         ledger: &[],
@@ -271,6 +297,19 @@ fn an_object_stays_until_its_change_sets_remember_for_it() {
     assert!(!is_unrecorded(&case.clone().record("a").set().unwrap(), &was_done));
 }
 
+#[test]
+fn a_signature_is_of_one_change_set_and_not_of_the_next_of_its_name() {
+    let old = Case::of("one", 0, &["a"]);
+    let (review, _) = review("one", "alice", Decision::Approve, "a", 5);
+    let review = signed(review, &old, 0, 5);
+    let sent_to = |mut case: Case| {
+        case.reviews.push((review.clone(), time(15)));
+        ask_by(&policy(1, true), &["a"], &[case], &[], 20).remove(0).verdict
+    };
+    assert_eq!(sent_to(old.clone()), Verdict::Run);
+    assert!(sent_to(Case::of("one", 10, &["a"])).waits_for_people(), "the next one has another uid");
+}
+
 /// What can happen between the planning of a step and the taking of it, in any order.
 #[derive(Debug, Clone)]
 enum Event {
@@ -281,7 +320,7 @@ enum Event {
     /// The planner writes down what is wanted now.
     Replan(&'static str),
     Review(&'static str, &'static str, Decision, &'static str),
-    /// A review from before is sent once more.
+    /// A signed review from before is sent once more: to whatever has its gate's name now, with the date of now.
     Replay(prop::sample::Index),
     Wait(i64),
     /// What may be done is done, and recorded with the object.
@@ -341,6 +380,7 @@ impl World {
             Event::Review(name, who, decision, digest) => {
                 let Some(case) = self.cases.get_mut(name) else { return };
                 let (review, at) = review(name, who, decision, digest, self.now);
+                let review = signed(review, case, self.said.len(), self.now);
                 self.said.push((case.uid().to_owned(), review.clone(), self.now));
                 case.reviews.push((review, at));
             }
@@ -348,10 +388,10 @@ impl World {
                 if self.said.is_empty() {
                     return;
                 }
-                // It bears its old date: the server dates what it receives, so a copy with a new one is a new review.
-                let (_, review, at) = which.get(&self.said).clone();
-                let case = self.cases.get_mut(review.spec.gate.as_str());
-                case.into_iter().for_each(|case| case.reviews.push((review.clone(), time(at))));
+                let (_, mut review, _) = which.get(&self.said).clone();
+                let Some(case) = self.cases.get_mut(review.spec.gate.as_str()) else { return };
+                review.metadata.name = Some(format!("copy-{}", case.reviews.len()));
+                case.reviews.push((review, time(self.now)));
             }
             Event::Wait(seconds) => self.now += seconds,
             Event::Apply => self.apply(),
@@ -367,7 +407,7 @@ impl World {
 
     fn apply(&mut self) {
         let cases: Vec<Case> = self.cases.values().cloned().collect();
-        for answer in ask(2, &self.wanted, &cases, &self.done, self.now) {
+        for answer in ask_by(&policy(2, true), &self.wanted, &cases, &self.done, self.now) {
             if answer.verdict != Verdict::Run {
                 continue;
             }

@@ -76,6 +76,7 @@ impl World {
             cluster_uid: "cluster",
             namespace: "shop",
             gate: "web",
+            change_set_uid: "change-set",
             opened_at: time(-10 * HOUR_S),
             now,
         })
@@ -179,6 +180,7 @@ fn given() -> impl Strategy<Value = Given> {
                 expires_at: Some(time(created + HOUR_S)),
                 nonce: Some(format!("0123456789abcdef{nonce}")),
                 cluster_uid: Some("cluster".to_owned()),
+                change_set_uid: Some("change-set".to_owned()),
                 signature: None,
             };
             let key = key.map(|holder| format!("key-{holder}"));

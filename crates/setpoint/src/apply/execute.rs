@@ -116,6 +116,7 @@ impl Execution<'_> {
         let verdict = Verdict {
             namespace: &proposed.namespace,
             gate: &name,
+            change_set_uid: set.metadata.uid.clone(),
             decision: Decision::Approve,
             digests,
             comment: None,

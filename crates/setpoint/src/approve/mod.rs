@@ -112,7 +112,8 @@ impl Arguments {
         }
         let digests = steps.iter().map(|step| step.digest.clone()).collect();
         let comment = self.comment.clone();
-        let verdict = Verdict { namespace, gate: name, decision, digests, comment, signer: signer.as_ref() };
+        let (change_set_uid, signer) = (set.metadata.uid.clone(), signer.as_ref());
+        let verdict = Verdict { namespace, gate: name, change_set_uid, decision, digests, comment, signer };
         let review = post(session, &user, verdict).await?;
         judged(session, &review).await?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };

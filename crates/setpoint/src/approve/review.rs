@@ -27,6 +27,8 @@ pub(crate) struct Verdict<'a> {
     pub(crate) namespace: &'a str,
     /// The gate, which has the name of its change set.
     pub(crate) gate: &'a str,
+    /// The change set, by its uid: another may have its name tomorrow.
+    pub(crate) change_set_uid: Option<String>,
     pub(crate) decision: Decision,
     /// The steps, by their digests.
     pub(crate) digests: Vec<String>,
@@ -55,6 +57,7 @@ pub(crate) async fn post(session: &Session, user: &str, verdict: Verdict<'_>) ->
         expires_at: Some(now.checked_add(HOLDS).context("the end of time")?),
         nonce: Some(token::random()),
         cluster_uid,
+        change_set_uid: verdict.change_set_uid,
         signature: None,
     };
     if let Some(signer) = verdict.signer {

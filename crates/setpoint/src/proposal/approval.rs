@@ -45,6 +45,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             cluster_uid: "",
             namespace: "",
             gate: "",
+            change_set_uid: "",
             opened_at: now,
             now,
         };

@@ -100,6 +100,7 @@ fn verdict(reviewer: &str, decision: review::Decision, steps: &[&str]) -> Given 
         expires_at: None,
         nonce: None,
         cluster_uid: None,
+        change_set_uid: None,
         signature: None,
     };
     let mut review = Review::new(reviewer, spec);
@@ -136,6 +137,7 @@ impl Given {
             spec.nonce = Some(format!("{NONCE}-{}", spec.reviewer));
             spec.expires_at = Some(ahead(HOUR));
             spec.cluster_uid = Some("cluster".to_owned());
+            spec.change_set_uid = Some("change-set".to_owned());
             spec.signature = Some("armored".to_owned());
         });
         Given { signature: Signature::Valid { material }, ..signed }
@@ -224,6 +226,7 @@ impl World {
             cluster_uid: "cluster",
             namespace: "shop",
             gate: "web",
+            change_set_uid: "change-set",
             opened_at: ago(HOUR),
             now: now(),
         })

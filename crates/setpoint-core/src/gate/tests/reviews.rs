@@ -26,7 +26,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
     let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
     let later_yes = || yes().named("later").at(ago(30));
     let roles = || BTreeSet::from(["owner".to_owned()]);
-    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 43] = [
+    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 47] = [
         ("an approval counts", false, vec![yes()], None),
         ("a rejection counts", false, vec![reject("alice", &["web"])], None),
         (
@@ -52,6 +52,19 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             Some(Discount::OtherCluster),
         ),
         ("an unsigned review need not name the cluster", false, vec![yes()], None),
+        (
+            "a review of another change set whose gate had this name",
+            false,
+            vec![yes().with(|spec| spec.change_set_uid = Some("before".to_owned()))],
+            Some(Discount::OtherChangeSet),
+        ),
+        (
+            "a signed one",
+            true,
+            vec![owned().with(|spec| spec.change_set_uid = Some("before".to_owned()))],
+            Some(Discount::OtherChangeSet),
+        ),
+        ("its nonce cannot be remembered", true, vec![signature(Signature::Unrecorded)], Some(Discount::Unrecorded)),
         ("a comment", false, vec![verdict("alice", review::Decision::Comment, &["web"])], Some(Discount::Comment)),
         (
             "a comment on nothing is a comment, not stale",
@@ -117,6 +130,12 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
         ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], Some(Discount::Unbound)),
         ("signed without an expiry", true, vec![owned().with(|spec| spec.expires_at = None)], Some(Discount::Unbound)),
         ("signed without a cluster", true, vec![owned().with(|spec| spec.cluster_uid = None)], Some(Discount::Unbound)),
+        (
+            "signed without a change set",
+            true,
+            vec![owned().with(|spec| spec.change_set_uid = None)],
+            Some(Discount::Unbound),
+        ),
         ("signed with a key that is not listed", true, vec![yes().signed("stranger")], Some(Discount::KeyNotListed)),
         ("an unlisted key where none is asked for is as good as no signature", false, vec![yes().signed("any")], None),
         (
@@ -189,6 +208,7 @@ fn reasons_are_told_in_their_order() {
     let mut review = approve("alice", &["old"]).signed("stranger").at(ahead(HOUR)).with(|spec| {
         spec.gate = "db".to_owned();
         spec.cluster_uid = Some("other".to_owned());
+        spec.change_set_uid = Some("before".to_owned());
         spec.decision = review::Decision::Comment;
         spec.expires_at = None;
         spec.nonce = Some(format!("{NONCE}-used"));
@@ -202,12 +222,13 @@ fn reasons_are_told_in_their_order() {
     };
     let malformed = Signature::Malformed { reason: "no armor" };
     let invalid = |material| Signature::Invalid { material, reason: "of another text" };
-    let repairs: [&dyn Fn(&mut Given); 15] = [
+    let repairs: [&dyn Fn(&mut Given); 17] = [
         &|given| given.signature = Signature::Unsigned,
         &|given| given.review.spec.decision = review::Decision::Approve,
         &|given| given.review.spec.digests = vec!["sha256:web".to_owned()],
         &|given| given.signature = malformed,
         &|given| given.signature = Signature::OtherNamespace { namespace: "git" },
+        &|given| given.signature = Signature::Unrecorded,
         &|given| given.signature = invalid("stranger"),
         &|given| given.review.spec.expires_at = Some(ago(1)),
         &|given| given.signature = invalid("bob"),
@@ -216,6 +237,7 @@ fn reasons_are_told_in_their_order() {
         &|given| given.signature = Signature::Valid { material: "alice-owner" },
         &|given| given.review.spec.gate = "web".to_owned(),
         &|given| given.review.spec.cluster_uid = Some("cluster".to_owned()),
+        &|given| given.review.spec.change_set_uid = Some("change-set".to_owned()),
         &|given| given.created_at = ago(60),
         &|given| given.review.spec.expires_at = Some(ahead(HOUR)),
     ];
@@ -229,6 +251,7 @@ fn reasons_are_told_in_their_order() {
         "Unsigned",
         "MalformedSignature",
         "OtherNamespace",
+        "Unrecorded",
         "Unbound",
         "KeyNotListed",
         "KeyOfAnother",
@@ -236,6 +259,7 @@ fn reasons_are_told_in_their_order() {
         "InvalidSignature",
         "OtherGate",
         "OtherCluster",
+        "OtherChangeSet",
         "FutureDated",
         "Expired",
         "NonceUsed",

@@ -8,10 +8,12 @@ use anyhow::{Context, Result, ensure};
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::planspec::gate::GatePhase;
 use setpoint_api::review::{Review, ReviewSpec};
+use setpoint_testkit::wait_for;
 
-use super::{NAMESPACE, Office, digests, reason, verdict};
+use super::{NAMESPACE, Office, PATIENCE, digests, reason, verdict};
 
 const NONCE: &str = "0123456789abcdef";
 
@@ -47,12 +49,13 @@ impl Signer {
 }
 
 /// A verdict with everything that a signature binds.
-fn bound(steps: &[String], cluster: &str, nonce: &str) -> Value {
+fn bound(steps: &[String], cluster: &str, set: &ChangeSet, nonce: &str) -> Value {
     let mut spec = verdict("alice", "web", "Approve", steps);
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     spec["expiresAt"] = json!(expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     spec["nonce"] = json!(nonce);
     spec["clusterUid"] = json!(cluster);
+    spec["changeSetUid"] = json!(set.metadata.uid);
     spec
 }
 
@@ -79,8 +82,9 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     .await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(office.admin.clone());
     let cluster = namespaces.get("kube-system").await?.metadata.uid.context("a uid")?;
-    let steps = digests(&office.ask("web", "Execute").await?);
-    let spec = |nonce: &str| bound(&steps, &cluster, nonce);
+    let set = office.ask("web", "Execute").await?;
+    let steps = digests(&set);
+    let spec = |nonce: &str| bound(&steps, &cluster, &set, nonce);
 
     let mut altered = signed(spec("altered-0123456789"), &alice, "setpoint-gate")?;
     altered["nonce"] = json!("another-0123456789");
@@ -104,7 +108,7 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let answer = office.review("alice", "approval", approval.clone()).await?;
     ensure!(reason(&answer) == "Counted", "{answer:?}");
     office.gate("web", GatePhase::Approved).await?;
-    let is_recorded = |set: &setpoint_api::change_set::ChangeSet| {
+    let is_recorded = |set: &ChangeSet| {
         set.status.iter().flat_map(|status| &status.nonces).any(|used| used.nonce == NONCE)
     };
     office.until("web", is_recorded).await?;
@@ -112,8 +116,19 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let reviews: Api<Review> = Api::namespaced(office.admin.clone(), NAMESPACE);
     reviews.delete("approval", &DeleteParams::default()).await?;
     office.gate("web", GatePhase::Waiting).await?;
-    let replayed = office.review("alice", "replayed", approval).await?;
+    let replayed = office.review("alice", "replayed", approval.clone()).await?;
     ensure!(reason(&replayed) == "NonceUsed", "{replayed:?}");
     office.gate("web", GatePhase::Waiting).await?;
-    office.audited("NonceUsed").await
+    office.audited("NonceUsed").await?;
+
+    // Another change set of the same name asks for the same steps.
+    let sets: Api<ChangeSet> = Api::namespaced(office.admin.clone(), NAMESPACE);
+    sets.delete("web", &DeleteParams::default()).await?;
+    let reviews_of_old = || async { Ok(reviews.get_opt("replayed").await?.is_none().then_some(())) };
+    wait_for("the reviews of the old one to go with it", PATIENCE, reviews_of_old).await?;
+    ensure!(digests(&office.ask("web", "Execute").await?) == steps, "the same steps");
+    let again = office.review("alice", "again", approval).await?;
+    ensure!(reason(&again) == "OtherChangeSet", "{again:?}");
+    office.gate("web", GatePhase::Waiting).await?;
+    Ok(())
 }
