@@ -4,7 +4,7 @@
 //! that its controller made, one of each `setpoint apply`. This is what whoever is about to act asks, at that moment,
 //! of all of them; it believes no status but the record of what was done.
 //!
-//! A change set authorizes a step if it lists exactly its digest, and only once:
+//! A change set authorizes a step of its own environment if it lists exactly its digest, and only once:
 //!
 //! 1. It is spent for a step that was done by its leave, as its own record or the object's says. The object's is written
 //!    with the outcome of the call, so that a crash between the two records loses nothing.
@@ -33,6 +33,8 @@ use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
 pub struct Input<'a> {
     /// The steps of the object, in order. A step that one depends on and that is not among them is not done.
     pub steps: &'a [Step],
+    /// The environment that they are taken in.
+    pub environment: &'a str,
     /// The object, by its uid.
     pub owner: &'a str,
     /// Who asked for what the object says.
@@ -66,6 +68,8 @@ pub struct Set<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub created_at: Timestamp,
+    /// The environment that its steps are taken in.
+    pub environment: &'a str,
     /// The object that it was made for, by its uid; none where a user made it.
     pub owner: Option<&'a str>,
     pub requested_by: &'a str,
@@ -153,6 +157,7 @@ impl<'a> Set<'a> {
             uid: metadata.uid.as_deref()?,
             created_at: metadata.creation_timestamp.as_ref()?.0,
             owner: owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str()),
+            environment: &change_set.spec.environment,
             requested_by: &change_set.spec.requested_by,
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
             done: done.map(|state| state.digest.as_str()).collect(),
@@ -162,7 +167,8 @@ impl<'a> Set<'a> {
     }
 
     fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
-        let is_meant = self.owner.is_none_or(|owner| owner == input.owner);
+        let is_here = self.environment == input.environment;
+        let is_meant = is_here && self.owner.is_none_or(|owner| owner == input.owner);
         is_meant && self.digests.contains(step.digest.as_str()) && !self.is_spent(&step.digest, input.done)
     }
 

@@ -38,6 +38,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
     let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(Case::as_set).collect();
     authority::authorize(&authority::Input {
         steps: asked.steps,
+        environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
         owner: asked.owner,
         requested_by: asked.requested_by,
         done: asked.done,

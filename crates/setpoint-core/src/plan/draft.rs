@@ -61,6 +61,7 @@ impl<'a> Draft<'a> {
         let uid = desired.filter(|_| !begins).map(|desired| &desired.uid);
         let digest = input.key.digest(&json!({
             "cluster": input.cluster,
+            "environment": input.environment,
             "target": target,
             "uid": uid,
             "action": self.action,

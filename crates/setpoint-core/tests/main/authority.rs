@@ -171,6 +171,7 @@ fn ask_by(approval: &Approval, wanted: &[&str], cases: &[Case], done: &[DoneStep
     let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
         steps: &steps,
+        environment: "lab",
         owner: OWNER,
         requested_by: "dave",
         done,
@@ -217,6 +218,13 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("who asked approves", vec![asked().review("carol", Decision::Approve, "a", 10)], vec![], waits, ""),
         ("who wrote the object approves", vec![asked().review("dave", Decision::Approve, "a", 10)], vec![], waits, ""),
         ("a preview is approved", vec![approved().with(|set| set.spec.mode = Mode::Preview)], vec![], waits, ""),
+        (
+            "it is approved in another environment",
+            vec![approved().with(|set| set.spec.environment = "production".to_owned())],
+            vec![],
+            waits,
+            "",
+        ),
         (
             "a change set that is being deleted",
             vec![approved().with(|set| set.metadata.deletion_timestamp = Some(Time(time(15))))],

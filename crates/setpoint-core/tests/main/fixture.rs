@@ -78,6 +78,7 @@ pub(crate) fn recorded(mut machine: Desired, id: &str) -> Desired {
 
 /// An environment to plan for.
 pub(crate) struct Scene {
+    pub(crate) environment: &'static str,
     pub(crate) capabilities: &'static Capabilities,
     pub(crate) desired: Vec<Desired>,
     pub(crate) observation: Observation,
@@ -87,6 +88,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn new(capabilities: &'static Capabilities, desired: Vec<Desired>, guests: Vec<Guest>) -> Scene {
         Scene {
+            environment: capabilities.deployer,
             capabilities,
             desired,
             observation: Observation { completeness: Completeness::Complete, guests, observed_at: now() },
@@ -107,7 +109,7 @@ impl Scene {
     pub(crate) fn plan(&self) -> ChangeSet {
         let key = key();
         plan(&Input {
-            environment: self.capabilities.deployer,
+            environment: self.environment,
             cluster: CLUSTER,
             capabilities: self.capabilities,
             desired: &self.desired,

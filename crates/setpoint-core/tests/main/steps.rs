@@ -227,6 +227,27 @@ fn what_begins_an_object_is_the_same_step_before_the_object_is_written() {
 }
 
 #[test]
+fn every_step_is_bound_to_its_environment() {
+    let changed = || wants(with(small(), "cores", 4_i64));
+    let pinned = || Desired { provider_id: Some("900".into()), ..web() };
+    let rows = [
+        (Action::Create, web(), vec![]),
+        (Action::Adopt, pinned(), vec![foreign("900", small())]),
+        (Action::Update, changed(), vec![web_guest()]),
+    ];
+    for (action, desired, guests) in rows {
+        let step = |environment: &'static str| {
+            let scene = Scene { environment, ..scene(vec![desired.clone()], guests.clone()) };
+            scene.plan().steps.remove(0)
+        };
+        let (staging, production) = (step("staging"), step("production"));
+        assert_eq!((staging.action, production.action), (action, action));
+        assert_eq!(staging.digest, step("staging").digest, "{action:?}");
+        assert_ne!(staging.digest, production.digest, "{action:?}");
+    }
+}
+
+#[test]
 fn an_approval_of_a_replacement_does_not_cover_data_that_appeared_since() {
     let desired = || wants(with(small(), "image", "debian-13"));
     let before = scene(vec![desired()], vec![web_guest()]).plan();
