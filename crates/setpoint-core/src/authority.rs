@@ -16,16 +16,18 @@
 //! approved elsewhere says so by approving.
 
 mod progress;
+mod ticket;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, MAX_DONE};
 use setpoint_api::step::{Step, Target};
 
 pub use self::progress::{Progress, Wanted, Work, progress};
+use self::ticket::Ticket;
 use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
 
 /// Everything that the answer depends on.
@@ -174,17 +176,8 @@ impl<'a> Set<'a> {
 
     /// Whether it no longer authorizes a step.
     pub fn is_spent(&self, digest: &str, done: &[DoneStep]) -> bool {
-        let was_done = |step: &DoneStep| {
-            step.digest == digest && (step.change_set.as_deref() == Some(self.uid) || self.is_before(step))
-        };
-        let has_forgotten = done.len() >= MAX_DONE && done.iter().all(|step| self.is_before(step));
-        self.done.contains(digest) || done.iter().any(was_done) || has_forgotten
-    }
-
-    /// Whether it was made before a step was done. Its date is in whole seconds, so what was done within that second may
-    /// have been done before.
-    fn is_before(&self, step: &DoneStep) -> bool {
-        step.at >= self.created_at.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX)
+        let ticket = Ticket { uid: self.uid, created_at: self.created_at };
+        self.done.contains(digest) || ticket.spent(digest, done).is_some()
     }
 }
 

@@ -11,6 +11,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DoneStep, Intent};
 use setpoint_api::step::{Action, Step, Target};
 
+use super::ticket::{Spent, Ticket};
 use crate::conditions;
 use crate::gate::{Decision, Judged, Verdict};
 
@@ -57,7 +58,11 @@ pub fn progress(
     let status = change_set.status.as_ref().unwrap_or(&nothing);
     let is_planned = status.digest.is_some();
     let judged: BTreeMap<&str, &Judged> = decision.steps.iter().map(|judged| (&*judged.digest, judged)).collect();
-    let uid = change_set.metadata.uid.as_deref().unwrap_or_default();
+    let metadata = &change_set.metadata;
+    let ticket = Ticket {
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        created_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
+    };
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
     let kept = status.step_states.iter().filter(|old| old.state == StepState::Done && !listed.contains(&*old.id));
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
@@ -65,7 +70,7 @@ pub fn progress(
         let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
         let subject =
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
-        let (state, message) = subject.state(uid, abandoned);
+        let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
         step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since });
     }
@@ -88,18 +93,27 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn state(&self, set: &str, abandoned: Option<&str>) -> (StepState, Option<String>) {
+    fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
         if let Some(old) = self.old.filter(|old| old.state == StepState::Done) {
             return (StepState::Done, old.message.clone());
         }
-        let is_ours = |change_set: &Option<String>| change_set.as_deref().is_none_or(|uid| uid == set);
-        let done = self.work.map_or(&[][..], |work| work.done);
-        if done.iter().any(|done| done.digest == self.step.digest && is_ours(&done.change_set)) {
+        let spent = ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done));
+        if spent == Some(Spent::Done) {
             return (StepState::Done, None);
         }
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
             return (StepState::Running, None);
+        }
+        // It gives no leave for it any more, so whoever still wants it must ask anew.
+        match spent {
+            Some(Spent::Elsewhere) => {
+                return (StepState::Stale, Some("it was done by the leave of another change set".to_owned()));
+            }
+            Some(Spent::Forgotten) => {
+                return (StepState::Stale, Some("so much was done since that it may have been, too".to_owned()));
+            }
+            Some(Spent::Done) | None => {}
         }
         // A guest that belongs to nothing has nobody who keeps a record.
         if self.work.is_none() && self.step.target.kind == GUEST {

@@ -256,6 +256,7 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("it was done by this leave", vec![approved()], vec![done("a", Some("uid-one-0"), 0)], waits, ""),
         ("it is on the change set's own record", vec![approved().record("a")], vec![], waits, ""),
         ("it was done by nobody's leave since", vec![approved()], vec![done("a", None, 12)], waits, ""),
+        ("it was done by nobody's leave before", vec![approved()], vec![done("a", None, -1)], "may run", "uid-one-0"),
         ("it was done by another's leave since", vec![approved()], vec![done("a", Some("s"), 12)], waits, ""),
         ("it was done before", vec![approved()], vec![done("a", Some("s"), 0)], "may run", "uid-one-0"),
         ("something else was done", vec![approved()], vec![done("b", Some("uid-one-0"), 12)], "may run", "uid-one-0"),

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
-use setpoint_api::machine::{DoneStep, Intent};
+use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{Progress, Wanted, Work, progress};
 use setpoint_core::gate::{Approvals, Decision, Judged, Need, Refusal, Verdict};
@@ -12,6 +13,10 @@ use setpoint_core::gate::{Approvals, Decision, Judged, Need, Refusal, Verdict};
 use crate::fixture::{scene, web};
 
 const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
+/// When the change set was made, and a moment before and within that second.
+const MADE: Timestamp = Timestamp::constant(1_794_743_000, 0);
+const BEFORE: Timestamp = Timestamp::constant(1_794_742_999, 0);
+const AT_ONCE: Timestamp = Timestamp::constant(1_794_743_000, 500_000_000);
 
 fn step(action: Action) -> Step {
     let create = scene(vec![web()], vec![]).plan().steps.remove(0);
@@ -28,6 +33,7 @@ fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> Cha
     };
     let mut change_set = ChangeSet::new("one", spec);
     change_set.metadata.uid = Some("uid".to_owned());
+    change_set.metadata.creation_timestamp = Some(Time(MADE));
     let digest = Some("sha256:all".to_owned());
     change_set.status = Some(ChangeSetStatus { steps, step_states, digest, ..ChangeSetStatus::default() });
     change_set
@@ -59,9 +65,9 @@ fn decision(verdict: Verdict) -> Decision {
     Decision { steps: vec![judged], reviews: Vec::new(), approved_until: None }
 }
 
-fn done(change_set: Option<&str>) -> Vec<DoneStep> {
+fn done(change_set: Option<&str>, at: Timestamp) -> Vec<DoneStep> {
     let change_set = change_set.map(str::to_owned);
-    vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at: NOW, change_set }]
+    vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at, change_set }]
 }
 
 fn intent() -> Vec<Intent> {
@@ -99,7 +105,15 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
     let known = |wanted: Option<&[&'static str]>| {
         Some(Known { wanted: wanted.map(|digests| digests.iter().copied().collect()), ..Known::default() })
     };
-    let with_done = |set| Some(Known { done: done(set), wanted: Some(BTreeSet::new()), ..Known::default() });
+    let with_done = |set| Some(Known { done: done(set, NOW), wanted: Some(BTreeSet::new()), ..Known::default() });
+    let wanted_again = |set, at| {
+        Some(Known { done: done(set, at), wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
+    };
+    let full = || {
+        let other = |number: usize| DoneStep { digest: format!("sha256:{number}"), ..done(Some("other"), NOW).remove(0) };
+        let done: Vec<DoneStep> = (0..MAX_DONE).map(other).collect();
+        Some(Known { done, wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
+    };
     let begun = Some(Known { intents: intent(), ..Known::default() });
     let late = Some("it is too late");
     let rows = [
@@ -118,7 +132,7 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
             Phase::Succeeded,
         ),
         (
-            "it was done by nobody's leave",
+            "it was done by nobody's leave since",
             Action::Create,
             vec![],
             waits(),
@@ -127,6 +141,47 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
             Done,
             Phase::Succeeded,
         ),
+        (
+            "it was done by nobody's leave at once",
+            Action::Create,
+            vec![],
+            waits(),
+            wanted_again(None, AT_ONCE),
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was done by nobody's leave before, and is gated now",
+            Action::Create,
+            vec![],
+            waits(),
+            wanted_again(None, BEFORE),
+            None,
+            Waiting,
+            Phase::Waiting,
+        ),
+        (
+            "it was done by another's before",
+            Action::Create,
+            vec![],
+            waits(),
+            wanted_again(Some("other"), BEFORE),
+            None,
+            Waiting,
+            Phase::Waiting,
+        ),
+        (
+            "it was done by another's since, and is wanted again",
+            Action::Create,
+            vec![],
+            waits(),
+            wanted_again(Some("other"), NOW),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        ("nobody remembers whether it was done", Action::Create, vec![], waits(), full(), None, Stale, Phase::Stale),
         (
             "it was done by another's",
             Action::Create,
@@ -219,7 +274,7 @@ fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
     };
     assert_eq!(told(waits(), None), ["Planned=True Planned", "Approved=False Waiting", "Complete=False Waiting"]);
     assert_eq!(told(rejected(), None), ["Planned=True Planned", "Approved=False Rejected", "Complete=False Failed"]);
-    let done = Known { done: done(Some("uid")), ..Known::default() };
+    let done = Known { done: done(Some("uid"), NOW), ..Known::default() };
     let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];
     assert_eq!(told(Verdict::Run, Some(&done)), finished);
     let preview = change_set(Mode::Preview, vec![step(Action::Create)], vec![]);
