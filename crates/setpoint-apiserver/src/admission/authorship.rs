@@ -2,7 +2,8 @@
 //!
 //! Two annotations would be easy to forge, and two fields are easy to get wrong, if their writers were believed. So what an
 //! object says of its writer must be its writer: a review is given by who writes it, and a change set is asked for by who
-//! writes it, or by whom a controller names. Who acts as another is the other.
+//! writes it, or by whom a controller names. Who acts as another is the other. And a change set that says to be made for an
+//! object is taken for what that object's controller asks: only controllers say so.
 //!
 //! Of what people want, the server itself writes down who wanted it last.
 
@@ -21,8 +22,13 @@ const CONTROLLERS: &str = "system:kube-controller-manager";
 /// Why a review may not count although its writer did nothing that they may not.
 const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
 
-/// Refuses a review or a change set in somebody else's name.
+/// Refuses a review or a change set in somebody else's name, and a change set in the name of an object.
 pub(super) fn check(change: &Change<'_>) -> Result<()> {
+    check_author(change)?;
+    check_owners(change)
+}
+
+fn check_author(change: &Change<'_>) -> Result<()> {
     let (None, Some(after)) = (change.before, change.after) else { return Ok(()) };
     let writer = change.caller.identity.user.as_str();
     let field = match own(change.resource) {
@@ -36,6 +42,19 @@ pub(super) fn check(change: &Change<'_>) -> Result<()> {
     }
     let why = format!("spec.{field} is {named:?} and must be the user who writes it, {writer:?}");
     Err(Failure::forbidden(change.resource, change.name(), &why))
+}
+
+fn check_owners(change: &Change<'_>) -> Result<()> {
+    let Some(after) = change.after.filter(|_| own(change.resource) == Some("changesets")) else { return Ok(()) };
+    let writer = change.caller.identity.user.as_str();
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let is_same = change.before.map(owners).unwrap_or_default() == owners(after);
+    // The server takes away owners that are gone.
+    if is_same || writer == CONTROLLERS || writer == Caller::server().identity.user {
+        return Ok(());
+    }
+    let why = "metadata.ownerReferences of a change set is written by the controller that makes it for an object";
+    Err(Failure::forbidden(change.resource, change.name(), why))
 }
 
 /// Writes down who asks for what an object says from now on, or keeps who did.
@@ -136,6 +155,10 @@ mod tests {
     fn nobody_writes_in_anothers_name() {
         let review = |reviewer: &str| ("Review", json!({"spec": {"reviewer": reviewer}}));
         let change_set = |requester: &str| ("ChangeSet", json!({"spec": {"requestedBy": requester}}));
+        let owned = |requester: &str| {
+            let owner = json!({"kind": "Machine", "name": "web", "uid": "1", "controller": true});
+            ("ChangeSet", json!({"metadata": {"ownerReferences": [owner]}, "spec": {"requestedBy": requester}}))
+        };
         let rows = [
             ("one's own review", "carol", review("carol"), true),
             ("another's review", "carol", review("alice"), false),
@@ -144,21 +167,52 @@ mod tests {
             ("one's own change set", "carol", change_set("carol"), true),
             ("another's change set", "carol", change_set("alice"), false),
             ("a change set by a controller", CONTROLLERS, change_set("carol"), true),
+            ("a change set for an object", "carol", owned("carol"), false),
+            ("a change set for an object by its controller", CONTROLLERS, owned("carol"), true),
         ];
         for (name, user, (kind, object), is_allowed) in rows {
-            let (caller, resource) = (caller(user), resource(kind));
-            let change = Change {
-                caller: &caller,
-                verb: crate::request::Verb::Create,
-                resource: &resource,
-                part: crate::kind::Part::Main,
-                namespace: Some("shop"),
-                path_name: "",
-                before: None,
-                after: Some(&object),
-            };
-            assert_eq!(check(&change).is_ok(), is_allowed, "{name}");
+            assert_eq!(check_write(user, kind, None, &object).is_ok(), is_allowed, "{name}");
         }
+    }
+
+    fn check_write(user: &str, kind: &'static str, before: Option<&Value>, after: &Value) -> Result<()> {
+        let (caller, resource) = (caller(user), resource(kind));
+        check(&Change {
+            caller: &caller,
+            verb: crate::request::Verb::Update,
+            resource: &resource,
+            part: crate::kind::Part::Main,
+            namespace: Some("shop"),
+            path_name: "",
+            before,
+            after: Some(after),
+        })
+    }
+
+    #[test]
+    fn only_controllers_say_for_which_object_a_change_set_is_made() {
+        let change_set = |owners: &[&str], note: &str| {
+            let owners: Vec<Value> = owners.iter().map(|uid| json!({"uid": uid, "controller": true})).collect();
+            json!({
+                "metadata": {"ownerReferences": owners, "annotations": {"note": note}},
+                "spec": {"requestedBy": "alice"},
+            })
+        };
+        let server = Caller::server().identity.user.clone();
+        let rows = [
+            ("something else is written", "carol", ["1"].as_slice(), ["1"].as_slice(), true),
+            ("an owner is named", "carol", &[], &["1"], false),
+            ("an owner is taken away", "carol", &["1"], &[], false),
+            ("an owner is exchanged", "carol", &["1"], &["2"], false),
+            ("a controller names one", CONTROLLERS, &[], &["1"], true),
+            ("the server takes away one that is gone", server.as_str(), &["1"], &[], true),
+        ];
+        for (name, user, before, after, is_allowed) in rows {
+            let (before, after) = (change_set(before, "old"), change_set(after, "new"));
+            assert_eq!(check_write(user, "ChangeSet", Some(&before), &after).is_ok(), is_allowed, "{name}");
+        }
+        let machine = |uid: &str| json!({"metadata": {"ownerReferences": [{"uid": uid}]}});
+        assert!(check_write("carol", "Machine", Some(&machine("1")), &machine("2")).is_ok(), "other kinds are free");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use setpoint_api::step::Target;
 use setpoint_core::authority;
 use setpoint_core::gate::{Evidence, Signature};
 
+use super::Owner;
 use crate::runtime::Caches;
-use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
+use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
 use crate::signature::Checked;
 
 /// A change set and the reviews of its gate, with their signatures checked.
@@ -38,10 +39,9 @@ pub fn cases(caches: &Caches, target: &Target) -> Vec<Case> {
     own.map(|change_set| Case::of(caches, change_set)).collect()
 }
 
-/// The change sets that were made for an object, by its uid.
-pub fn cases_of(caches: &Caches, owner: &str) -> Vec<Case> {
-    let sets = caches.change_sets.by(&CHANGE_SETS_BY_OWNER, owner);
-    sets.into_iter().map(|change_set| Case::of(caches, change_set)).collect()
+/// The change sets that were made for an object.
+pub fn cases_of(caches: &Caches, owner: Owner<'_>) -> Vec<Case> {
+    owner.change_sets(caches).into_iter().map(|change_set| Case::of(caches, change_set)).collect()
 }
 
 impl Case {

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`case`] | a change set with everything that people said of it |
+//! | `own` | the change sets that controllers made for an object |
 //! | `preview` | the steps of a change set that brings its objects along |
 //! | `work` | what is known of the objects that a change set has steps for |
 //! | `gate` | the Gate of a change set: that it is there, and what it says |
@@ -15,6 +16,7 @@
 
 pub mod case;
 mod gate;
+mod own;
 mod preview;
 mod retention;
 mod verdicts;
@@ -37,6 +39,7 @@ use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Usage};
 
 pub use self::case::{Case, cases, cases_of};
+pub use self::own::{Owner, is_open};
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use setpoint_api::change_set::{ChangeSet, Phase};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
@@ -11,7 +11,8 @@ use setpoint_api::requester::REQUESTED_BY;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
 
-use crate::runtime::caches::CHANGE_SETS_BY_OWNER;
+use super::Owner;
+use super::own::is_current;
 use crate::runtime::{Caches, Name};
 
 /// The Machines of a change set, as the caches show them.
@@ -114,14 +115,15 @@ pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<St
     written.chain([change_set.spec.requested_by.clone()]).collect()
 }
 
-/// The open change set that a Machine's controller made for it.
+/// The change set in which a Machine's controller says what it wants now.
 fn own_change_set(caches: &Caches, machine: &Machine) -> Option<Arc<ChangeSet>> {
-    let uid = machine.metadata.uid.as_deref()?;
-    let is_open = |set: &Arc<ChangeSet>| {
-        let phase = set.status.as_ref().and_then(|status| status.phase);
-        matches!(phase, Some(Phase::Waiting | Phase::Running))
+    let metadata = &machine.metadata;
+    let owner = Owner {
+        uid: metadata.uid.as_deref()?,
+        namespace: metadata.namespace.as_deref()?,
+        environment: &machine.spec.environment,
     };
-    caches.change_sets.by(&CHANGE_SETS_BY_OWNER, uid).into_iter().find(is_open)
+    owner.change_sets(caches).into_iter().find(|set| is_current(set))
 }
 
 /// Whether a Machine is as a change set that brings its objects along says; of one that does not, it always is.

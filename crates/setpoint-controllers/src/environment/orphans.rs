@@ -14,7 +14,7 @@ use setpoint_core::pod::NoticeKind;
 use setpoint_deployer::Provider;
 
 use super::{Environments, site};
-use crate::change_set::cases_of;
+use crate::change_set::{Owner, cases_of};
 use crate::permission::{Asked, Petition, held, judge, waits_for_people};
 use crate::runtime::{Error, Round};
 
@@ -39,13 +39,14 @@ impl Environments {
         let plan = self.plan_removal(environment, provider, &lasting).await?;
         let mut spending = self.treasury.spending(environment, &plan.steps).await?;
         let owner = environment.metadata.uid.as_deref().unwrap_or_default();
+        let name = environment.metadata.name.as_deref().unwrap_or_default();
         let authorized = judge(&Asked {
             environment,
             steps: &plan.steps,
             under_way: BTreeSet::new(),
             gpus: BTreeMap::new(),
             spending: &spending,
-            cases: &cases_of(&self.caches, owner),
+            cases: &cases_of(&self.caches, Owner { uid: owner, namespace: NAMESPACE, environment: name }),
             done: &[],
             owner,
             requested_by: requester::UNKNOWN,
@@ -57,7 +58,7 @@ impl Environments {
         let petition = Petition {
             owner: site::owner(environment),
             namespace: NAMESPACE,
-            environment: environment.metadata.name.as_deref().unwrap_or_default(),
+            environment: name,
             requested_by: requester::UNKNOWN,
             plan: &plan,
             look: &lasting,

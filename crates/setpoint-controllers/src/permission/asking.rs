@@ -7,20 +7,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, Mode};
 use setpoint_api::step::Step;
 use setpoint_core::derived_name;
 use setpoint_core::observation::Observation;
 use setpoint_core::plan;
 
+use crate::change_set::{Owner, is_open};
 use crate::events::is_code;
 use crate::ownership::unless_moved;
 use crate::planning::Planning;
 use crate::refusal::is_of_a_namespace_that_goes;
-use crate::runtime::caches::CHANGE_SETS_BY_OWNER;
 use crate::runtime::{Caches, Context, Error, Round};
 
 const MAX_NAME: usize = 63;
+/// How many names that others took are met before it is put off.
+const MAX_STRANGERS: usize = 3;
 
 /// Asks people. Cheap to clone.
 #[derive(Clone)]
@@ -63,7 +65,7 @@ impl Asker {
         if petition.held.is_empty() {
             return Ok(());
         }
-        let sets = self.caches.change_sets.by(&CHANGE_SETS_BY_OWNER, &petition.owner.uid);
+        let sets = petition.owner().change_sets(&self.caches);
         let set = match sets.iter().find(|set| is_open(set)) {
             Some(open) => Some((**open).clone()),
             None => self.open(petition, round).await?,
@@ -76,16 +78,26 @@ impl Asker {
 
     /// Makes a ChangeSet; `None` where nothing can be made any more.
     async fn open(&self, petition: &Petition<'_>, round: &mut Round) -> Result<Option<ChangeSet>, Error> {
-        let (api, wanted) = (self.sets(petition.namespace), new_set(petition));
-        let name = wanted.metadata.name.clone().unwrap_or_default();
-        let made = match api.create(&PostParams::default(), &wanted).await {
-            Ok(made) => made,
-            Err(error) if is_code(&error, 409) => return Ok(api.get_opt(&name).await?.filter(is_open)),
-            Err(error) if is_of_a_namespace_that_goes(&error) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        round.wrote(&self.caches.change_sets, &made);
-        Ok(Some(made))
+        let api = self.sets(petition.namespace);
+        let mut strangers = Vec::new();
+        loop {
+            let wanted = new_set(petition, &strangers);
+            match api.create(&PostParams::default(), &wanted).await {
+                Ok(made) => {
+                    round.wrote(&self.caches.change_sets, &made);
+                    return Ok(Some(made));
+                }
+                Err(error) if is_code(&error, 409) => {}
+                Err(error) if is_of_a_namespace_that_goes(&error) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            match api.get_opt(wanted.metadata.name.as_deref().unwrap_or_default()).await? {
+                Some(found) if petition.owner().made(&found) => return Ok(Some(found).filter(is_open)),
+                // Somebody took the name, who can guess it; not so the next one.
+                Some(found) if strangers.len() < MAX_STRANGERS => strangers.extend(found.metadata.uid),
+                Some(_) | None => return Ok(None),
+            }
+        }
     }
 
     /// Has a ChangeSet say what would be done.
@@ -122,17 +134,17 @@ impl Asker {
     }
 }
 
-/// Whether people can still decide on it.
-fn is_open(set: &ChangeSet) -> bool {
-    let phase = set.status.as_ref().and_then(|status| status.phase);
-    let is_over = matches!(phase, Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
-    set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute && !is_over
+impl Petition<'_> {
+    fn owner(&self) -> Owner<'_> {
+        Owner { uid: &self.owner.uid, namespace: self.namespace, environment: self.environment }
+    }
 }
 
-fn new_set(petition: &Petition<'_>) -> ChangeSet {
+/// The change set that asks; its name is none that `strangers`, by their uids, took.
+fn new_set(petition: &Petition<'_>, strangers: &[String]) -> ChangeSet {
     let digests = petition.held.iter().map(|step| step.digest.as_str());
-    let parts: Vec<&str> =
-        [petition.owner.uid.as_str()].into_iter().chain(digests).chain(petition.last_done.as_deref()).collect();
+    let occasion = petition.last_done.iter().chain(strangers).map(String::as_str);
+    let parts: Vec<&str> = [petition.owner.uid.as_str()].into_iter().chain(digests).chain(occasion).collect();
     let spec = ChangeSetSpec {
         environment: petition.environment.to_owned(),
         mode: Mode::Execute,

@@ -1,0 +1,78 @@
+//! The change sets that controllers made for an object.
+
+use std::sync::Arc;
+
+use setpoint_api::change_set::{ChangeSet, Mode, Phase};
+use setpoint_core::workload::selection::controller_of;
+
+use crate::runtime::Caches;
+use crate::runtime::caches::CHANGE_SETS_BY_OWNER;
+
+/// An object that change sets are made for.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    pub uid: &'a str,
+    /// Where its change sets are made.
+    pub namespace: &'a str,
+    pub environment: &'a str,
+}
+
+impl Owner<'_> {
+    /// Its change sets, and none that only name it: elsewhere, other people decide.
+    pub fn change_sets(&self, caches: &Caches) -> Vec<Arc<ChangeSet>> {
+        let sets = caches.change_sets.by(&CHANGE_SETS_BY_OWNER, self.uid);
+        sets.into_iter().filter(|set| self.made(set)).collect()
+    }
+
+    /// Whether a change set was made for it, where its controller would have made it.
+    pub fn made(&self, set: &ChangeSet) -> bool {
+        let is_named = controller_of(&set.metadata).is_some_and(|owner| owner.uid == self.uid);
+        let is_there = set.metadata.namespace.as_deref() == Some(self.namespace);
+        is_named && is_there && set.spec.environment == self.environment && set.spec.mode == Mode::Execute
+    }
+}
+
+/// Whether people can still decide on it.
+pub fn is_open(set: &ChangeSet) -> bool {
+    let is_over = matches!(phase(set), Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
+    set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute && !is_over
+}
+
+/// Whether its steps are what is wanted now: they are known, and not over.
+pub fn is_current(set: &ChangeSet) -> bool {
+    matches!(phase(set), Some(Phase::Waiting | Phase::Running))
+}
+
+fn phase(set: &ChangeSet) -> Option<Phase> {
+    set.status.as_ref().and_then(|status| status.phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_set_is_an_objects_own_where_its_controller_would_have_made_it() {
+        let owner = Owner { uid: "1", namespace: "shop", environment: "lab" };
+        let rows = [
+            ("where it is made", "1", "shop", "lab", "Execute", true),
+            ("for another object", "2", "shop", "lab", "Execute", false),
+            ("in another namespace", "1", "bank", "lab", "Execute", false),
+            ("in another environment", "1", "shop", "production", "Execute", false),
+            ("a preview", "1", "shop", "lab", "Preview", false),
+        ];
+        for (name, uid, namespace, environment, mode, is_own) in rows {
+            let owner_reference = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine", "name": "web", "uid": uid, "controller": true,
+            });
+            let set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+                "metadata": {"name": "web", "namespace": namespace, "ownerReferences": [owner_reference]},
+                "spec": {"environment": environment, "mode": mode, "requestedBy": "carol"},
+            });
+            assert_eq!(owner.made(&serde_json::from_value(set).unwrap()), is_own, "{name}");
+        }
+    }
+}
