@@ -102,22 +102,8 @@ fn own(resource: &Resource) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use super::super::fixture::{caller, judge, resource};
     use super::*;
-    use crate::authentication::{Identity, Standing};
-
-    fn caller(user: &str) -> Caller {
-        Caller::new(Arc::new(Identity::new(user, ["people"])), Standing::default())
-    }
-
-    /// A kind of ours by its name; how its objects look does not matter here.
-    fn resource(kind: &'static str) -> Resource {
-        let schemas = crate::schema::Schemas::built_in();
-        let schema = schemas.get("io.k8s.api.core.v1.ConfigMap").expect("a built-in schema");
-        let behaviour = Arc::new(crate::kinds::config_map::ConfigMap);
-        Resource::new(setpoint_api::GROUP, "v1alpha1", kind, behaviour, schema)
-    }
 
     #[test]
     fn who_asked_is_whom_the_server_knows() {
@@ -171,22 +157,8 @@ mod tests {
             ("a change set for an object by its controller", CONTROLLERS, owned("carol"), true),
         ];
         for (name, user, (kind, object), is_allowed) in rows {
-            assert_eq!(check_write(user, kind, None, &object).is_ok(), is_allowed, "{name}");
+            assert_eq!(judge(user, kind, (None, Some(&object)), check).is_ok(), is_allowed, "{name}");
         }
-    }
-
-    fn check_write(user: &str, kind: &'static str, before: Option<&Value>, after: &Value) -> Result<()> {
-        let (caller, resource) = (caller(user), resource(kind));
-        check(&Change {
-            caller: &caller,
-            verb: crate::request::Verb::Update,
-            resource: &resource,
-            part: crate::kind::Part::Main,
-            namespace: Some("shop"),
-            path_name: "",
-            before,
-            after: Some(after),
-        })
     }
 
     #[test]
@@ -209,10 +181,12 @@ mod tests {
         ];
         for (name, user, before, after, is_allowed) in rows {
             let (before, after) = (change_set(before, "old"), change_set(after, "new"));
-            assert_eq!(check_write(user, "ChangeSet", Some(&before), &after).is_ok(), is_allowed, "{name}");
+            let judged = judge(user, "ChangeSet", (Some(&before), Some(&after)), check);
+            assert_eq!(judged.is_ok(), is_allowed, "{name}");
         }
         let machine = |uid: &str| json!({"metadata": {"ownerReferences": [{"uid": uid}]}});
-        assert!(check_write("carol", "Machine", Some(&machine("1")), &machine("2")).is_ok(), "other kinds are free");
+        let adopted = judge("carol", "Machine", (Some(&machine("1")), Some(&machine("2"))), check);
+        assert!(adopted.is_ok(), "other kinds are free");
     }
 
     #[test]

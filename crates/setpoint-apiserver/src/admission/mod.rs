@@ -8,7 +8,10 @@
 mod authorship;
 mod creation;
 mod escalation;
+#[cfg(test)]
+mod fixture;
 mod protection;
+mod record;
 mod service_account;
 
 use serde_json::Value;
@@ -66,6 +69,7 @@ impl<'a> Change<'a> {
 pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
     authorship::check(change)?;
+    record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
     protection::check(server, change).await

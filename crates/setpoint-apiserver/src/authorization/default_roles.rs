@@ -368,7 +368,8 @@ const OWN_ADMIN: &[Rule] =
 
 const OWN_EDIT: &[Rule] = &[
     on(WRITE, &[OWN], &["apps", "apps/scale", "machines", "trafficsplits"]),
-    // To ask what would be done is for everybody who may do it; a change set gives no leave by itself.
+    // To ask what would be done is for everybody who may do it; a change set gives no leave by itself. Admission lets
+    // them delete their own previews, and nothing in which people decide.
     on(&["create", "delete"], &[OWN], &["changesets"]),
     on(WRITE, &[PLANS], &["goals", "plans"]),
 ];

@@ -83,12 +83,14 @@ impl ChangeSets {
         let known = objects.known();
         let works = known.iter().map(|(target, wanted)| (*target, objects.work(target, wanted))).collect();
         let progress = authority::progress(&change_set, &asked, &works, abandoned, round.now);
-        let end = retention::end(&change_set, &progress, !case.reviews.is_empty());
+        let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let is_rejection_needed = retention::is_rejection_needed(steps, &asked, &progress, &objects);
+        let end = retention::end(&change_set, &progress, !case.reviews.is_empty(), is_rejection_needed);
         if end.is_some_and(|end| end <= round.now) {
             self.remove(&change_set, round).await?;
             return Ok(Next::Idle);
         }
-        self.tell_reviewers(&case, &asked, gate.as_deref(), round).await?;
+        self.tell_reviewers(&case, &asked, round).await?;
         let approval = environment.spec.approval.as_ref();
         if !self.write(&case, &progress, gate.as_deref(), approval, round).await? {
             return Ok(Next::After(MOVED));
@@ -205,21 +207,22 @@ impl Controller for ChangeSets {
         if change_set.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Idle);
         }
-        if retention::is_over(&change_set, round.now) {
+        let environment = self.caches.environments.get(&Name::new("", &change_set.spec.environment));
+        if retention::is_over(&change_set, environment.is_some(), round.now) {
             self.remove(&change_set, round).await?;
             return Ok(Next::Idle);
         }
-        let Some(environment) = self.caches.environments.get(&Name::new("", &change_set.spec.environment)) else {
+        let Some(environment) = environment else {
             let message = format!("there is no Environment {}", change_set.spec.environment);
             self.say_unplanned(&change_set, "EnvironmentMissing", &message, round).await?;
-            return Ok(retention::next(&change_set, round.now));
+            return Ok(retention::next(&change_set, false, round.now));
         };
         if preview::is_to_plan(&change_set) {
             return self.plan(&change_set, &environment, round).await;
         }
         // What is shown is shown, and who made a change set without objects says what it is about.
         if change_set.spec.mode == Mode::Preview || is_unplanned(&change_set) {
-            return Ok(retention::next(&change_set, round.now));
+            return Ok(retention::next(&change_set, true, round.now));
         }
         self.judge(change_set, &environment, round).await
     }

@@ -14,7 +14,7 @@ use setpoint_api::step::{Refusal, Step, Target};
 use setpoint_core::conditions;
 use setpoint_core::plan::Orphans;
 
-use super::{ChangeSets, is_unplanned};
+use super::{ChangeSets, is_unplanned, retention};
 use crate::planning::{Error as PlanningError, Planned, Subject};
 use crate::runtime::{Error, Name, Next, Round};
 
@@ -44,7 +44,7 @@ impl ChangeSets {
         if steps.len() > MAX_STEPS {
             let message = format!("it has {} steps, and a change set holds {MAX_STEPS}: ask for less", steps.len());
             self.say_unplanned(change_set, "TooManySteps", &message, round).await?;
-            return Ok(Next::Idle);
+            return Ok(retention::next(change_set, true, round.now));
         }
         refused.extend(planned.change_set.refused.iter().cloned());
         let digest = self.planning.key().await?.digest(&digests(steps));

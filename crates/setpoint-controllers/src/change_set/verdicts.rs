@@ -5,7 +5,6 @@ use kube::{Api, Resource};
 use serde_json::json;
 use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::{Review, ReviewStatus};
 use setpoint_core::conditions;
 use setpoint_core::gate::{Decision, Outcome};
@@ -28,20 +27,20 @@ struct Answer {
 }
 
 impl ChangeSets {
-    /// Tells every review of a change set what became of it, and gives it to the Gate, so that it goes with it.
+    /// Tells every review of a change set what became of it, and gives it to the change set, so that it goes with it and
+    /// not before: who deletes the Gate undoes no verdict.
     pub(super) async fn tell_reviewers(
         &self,
         case: &Case,
         decision: &Decision,
-        gate: Option<&Gate>,
         round: &mut Round,
     ) -> Result<(), Error> {
         for reviewed in &case.reviews {
             let review = &*reviewed.review;
             let name = review.metadata.name.as_deref().unwrap_or_default();
             let Some(judged) = decision.reviews.iter().find(|judged| judged.review == name) else { continue };
-            if let Some(gate) = gate.filter(|_| review.metadata.owner_references.iter().flatten().next().is_none()) {
-                self.adopt(review, gate, round).await?;
+            if review.metadata.owner_references.iter().flatten().next().is_none() {
+                self.adopt(review, &case.change_set, round).await?;
                 continue;
             }
             self.tell(review, &Answer::of(&judged.outcome), Some(&case.change_set), round).await?;
@@ -64,9 +63,9 @@ impl ChangeSets {
         Ok(())
     }
 
-    async fn adopt(&self, review: &Review, gate: &Gate, round: &mut Round) -> Result<(), Error> {
+    async fn adopt(&self, review: &Review, change_set: &ChangeSet, round: &mut Round) -> Result<(), Error> {
         let metadata = &review.metadata;
-        let Some(owner) = gate.owner_ref(&()) else { return Ok(()) };
+        let Some(owner) = change_set.owner_ref(&()) else { return Ok(()) };
         let seen = json!({
             "uid": metadata.uid, "resourceVersion": metadata.resource_version, "ownerReferences": [owner],
         });

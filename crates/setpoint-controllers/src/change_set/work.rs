@@ -62,6 +62,12 @@ impl<'a> Objects<'a> {
         Work { intents, done, wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only) }
     }
 
+    /// Whether what a step is for is there as the change set says, so that it may still be wanted.
+    pub(super) fn may_want(&self, step: &Step) -> bool {
+        let is_written = self.machines.get(&step.target).is_some_and(|object| object.is_written);
+        is_written || self.guests.contains(&step.target)
+    }
+
     /// Whether something that the change set brings along is not written as it says.
     pub(super) fn is_unwritten(&self) -> bool {
         let brings = !self.change_set.spec.objects.is_empty() || !self.change_set.spec.deletes.is_empty();

@@ -1,0 +1,41 @@
+//! Changes to objects of our kinds, for tests of what is admitted.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Change;
+use crate::authentication::{Caller, Identity, Standing};
+use crate::failure::Result;
+use crate::kind::Part;
+use crate::registry::Resource;
+use crate::request::Verb;
+
+pub(super) fn caller(user: &str) -> Caller {
+    Caller::new(Arc::new(Identity::new(user, ["people"])), Standing::default())
+}
+
+/// A kind of ours by its name; how its objects look does not matter here.
+pub(super) fn resource(kind: &'static str) -> Resource {
+    let schemas = crate::schema::Schemas::built_in();
+    let schema = schemas.get("io.k8s.api.core.v1.ConfigMap").expect("a built-in schema");
+    let behaviour = Arc::new(crate::kinds::config_map::ConfigMap);
+    Resource::new(setpoint_api::GROUP, "v1alpha1", kind, behaviour, schema)
+}
+
+/// What a rule says of a change by a user.
+pub(super) fn judge(
+    user: &str,
+    kind: &'static str,
+    (before, after): (Option<&Value>, Option<&Value>),
+    rule: impl FnOnce(&Change<'_>) -> Result<()>,
+) -> Result<()> {
+    let (caller, resource) = (caller(user), resource(kind));
+    let verb = match (before, after) {
+        (None, _) => Verb::Create,
+        (Some(_), Some(_)) => Verb::Update,
+        (Some(_), None) => Verb::Delete,
+    };
+    let (part, namespace) = (Part::Main, Some("shop"));
+    rule(&Change { caller: &caller, verb, resource: &resource, part, namespace, path_name: "", before, after })
+}
