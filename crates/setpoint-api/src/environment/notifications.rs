@@ -1,5 +1,7 @@
 //! Whom an environment tells that a person is needed.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +31,7 @@ pub struct Notifications {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
-    /// Where to send it, with POST.
+    /// Where to send it, with POST. With a token, it is `https`, or on this machine.
     #[schemars(length(min = 1, max = 2_048), regex(pattern = r"^https?://"))]
     pub url: String,
     /// The Secret whose key `token` is sent along as a bearer token.
@@ -72,11 +74,26 @@ impl Webhook {
             _ => errors.invalid(&url_path, &self.url, "must be an address such as \"https://example.com/hook\""),
         }
         if let Some(secret) = &self.secret_ref {
+            let is_plain = !self.url.starts_with("https://");
+            if is_plain && !host.is_some_and(is_loopback) {
+                errors.invalid(&url_path, "", "must begin with https:// where secretRef is set, lest the token be read");
+            }
             let path = path.field("secretRef");
             rules::name(&path.field("namespace"), &secret.namespace, names::dns1123_label, errors);
             rules::object_name(&path.field("name"), &secret.name, errors);
         }
     }
+}
+
+/// Whether an address, which may have a port, is this machine's own.
+fn is_loopback(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        let (address, port) = rest.split_once(']').unwrap_or_default();
+        let is_port = port.is_empty() || port.starts_with(':');
+        return is_port && address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback());
+    }
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    name == "localhost" || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -89,6 +106,10 @@ mod tests {
             webhook: Some(Webhook { url: url.to_owned(), secret_ref: None }),
             ..Notifications::default()
         };
+        let with_token = |url: &str| {
+            let secret_ref = Some(SecretReference { namespace: "ops".to_owned(), name: "hook".to_owned() });
+            Notifications { webhook: Some(Webhook { url: url.to_owned(), secret_ref }), ..Notifications::default() }
+        };
         let command = |words: &[&str]| Notifications {
             command: words.iter().map(|word| (*word).to_owned()).collect(),
             ..Notifications::default()
@@ -97,6 +118,16 @@ mod tests {
             ("nobody is told", Notifications::default(), true),
             ("an address", webhook("https://example.com/hook?room=1"), true),
             ("an address without TLS", webhook("http://127.0.0.1:8080"), true),
+            ("an address elsewhere without TLS", webhook("http://example.com"), true),
+            ("a token with TLS", with_token("https://example.com"), true),
+            ("a token without TLS", with_token("http://example.com"), false),
+            ("a token without TLS to this machine", with_token("http://localhost:8080/hook"), true),
+            ("a token without TLS to this machine's address", with_token("http://127.0.0.1:8080"), true),
+            ("a token without TLS to this machine's other address", with_token("http://[::1]:8080"), true),
+            ("a token to what only begins like this machine", with_token("http://127.0.0.1.example.com"), false),
+            ("a token to what only looks like this machine", with_token("http://[::1].example.com"), false),
+            ("a token to what is no address", with_token("http://[::1"), false),
+            ("a token to an address as a number", with_token("http://2130706433"), false),
             ("no scheme", webhook("example.com"), false),
             ("no host", webhook("https:///hook"), false),
             ("credentials in the address", webhook("https://me:secret@example.com"), false),
