@@ -8,6 +8,8 @@
 //! Of what people want, the server itself writes down who wanted it last.
 
 use serde_json::{Value, json};
+use setpoint_api::machine::MUTE_DRIFT;
+use setpoint_api::protection::PROTECTED;
 use setpoint_api::requester::REQUESTED_BY;
 
 use super::Change;
@@ -62,10 +64,7 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
     if !matches!(own(resource), Some("environments" | "machines")) {
         return;
     }
-    let is_new = before.is_none_or(|before| {
-        before["spec"] != after["spec"]
-            || before["metadata"]["deletionTimestamp"].is_string() != after["metadata"]["deletionTimestamp"].is_string()
-    });
+    let is_new = before.is_none_or(|before| before["spec"] != after["spec"] || orders(before) != orders(after));
     let requester = match before.filter(|_| !is_new) {
         Some(before) => before["metadata"]["annotations"][REQUESTED_BY].as_str(),
         None => Some(caller.identity.user.as_str()),
@@ -77,6 +76,14 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
             annotations.as_object_mut().map(|annotations| annotations.remove(REQUESTED_BY));
         }
     }
+}
+
+/// What an object's metadata orders: whether it goes, whether it is protected, and what of its drift is muted.
+fn orders(object: &Value) -> (bool, [&Value; 3]) {
+    let metadata = &object["metadata"];
+    let (labels, annotations) = (&metadata["labels"], &metadata["annotations"]);
+    let marks = [&labels[PROTECTED], &annotations[PROTECTED], &annotations[MUTE_DRIFT]];
+    (metadata["deletionTimestamp"].is_string(), marks)
 }
 
 /// What the audit log is told where a change says of a review that it does not count: who gave it, and why not.
@@ -117,12 +124,33 @@ mod tests {
             }
             machine
         };
+        let marked = |kind: &str, mark: &str, value: &str| {
+            let mut machine = machine(1, Some("alice"), false);
+            machine["metadata"][kind][mark] = json!(value);
+            machine
+        };
         let old = || Some(machine(1, Some("alice"), false));
         let rows = [
             ("it is made", None, machine(1, None, false), Some("carol")),
             ("it is made in another's name", None, machine(1, Some("alice"), false), Some("carol")),
             ("its spec is changed", old(), machine(2, Some("alice"), false), Some("carol")),
             ("it is deleted", old(), machine(1, Some("alice"), true), Some("carol")),
+            ("it is protected", old(), marked("labels", PROTECTED, "true"), Some("carol")),
+            ("it is protected by an annotation", old(), marked("annotations", PROTECTED, "true"), Some("carol")),
+            (
+                "it is protected no longer",
+                Some(marked("annotations", PROTECTED, "true")),
+                machine(1, Some("alice"), false),
+                Some("carol"),
+            ),
+            ("its drift is muted", old(), marked("annotations", MUTE_DRIFT, "cores"), Some("carol")),
+            (
+                "other drift of it is muted",
+                Some(marked("annotations", MUTE_DRIFT, "cores")),
+                marked("annotations", MUTE_DRIFT, "memory"),
+                Some("carol"),
+            ),
+            ("it gets a label that orders nothing", old(), marked("labels", "team", "shop"), Some("alice")),
             ("something else is changed", old(), machine(1, Some("alice"), false), Some("alice")),
             ("it is written without the annotation", old(), machine(1, None, false), Some("alice")),
             ("it is forged", old(), machine(1, Some("bob"), false), Some("alice")),

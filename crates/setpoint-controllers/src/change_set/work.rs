@@ -7,7 +7,7 @@ use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
-use setpoint_api::requester::REQUESTED_BY;
+use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
 
@@ -117,7 +117,7 @@ pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<Strin
 pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<String> {
     let steps = change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == "Machine");
     let machines = steps.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
-    let written = machines.filter_map(|machine| machine.metadata.annotations.as_ref()?.get(REQUESTED_BY).cloned());
+    let written = machines.map(|machine| requested_by(&machine.metadata).to_owned());
     written.chain([change_set.spec.requested_by.clone()]).collect()
 }
 

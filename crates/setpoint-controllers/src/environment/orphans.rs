@@ -49,7 +49,7 @@ impl Environments {
             cases: &cases_of(&self.caches, Owner { uid: owner, namespace: NAMESPACE, environment: name }),
             done: &[],
             owner,
-            requested_by: requester::UNKNOWN,
+            requested_by: requester::NOBODY,
             cluster: &self.setup.cluster,
             now: round.now,
         });
@@ -59,7 +59,7 @@ impl Environments {
             owner: site::owner(environment),
             namespace: NAMESPACE,
             environment: name,
-            requested_by: requester::UNKNOWN,
+            requested_by: requester::NOBODY,
             plan: &plan,
             look: &lasting,
             held: waits_for_people(&held).collect(),

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
-use setpoint_api::requester;
+use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Action, Step, Target, WaitsOn};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
@@ -87,7 +87,7 @@ impl Machines {
             cases: &cases,
             done: &settlement.done,
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
-            requested_by: requested_by(machine),
+            requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,
         });
@@ -261,18 +261,12 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -
         },
         namespace: meta.namespace.as_deref().unwrap_or_default(),
         environment: &machine.spec.environment,
-        requested_by: requested_by(machine),
+        requested_by: requested_by(meta),
         plan: &planned.change_set,
         look: &planned.observation,
         held: waits_for_people(held).collect(),
         last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
-}
-
-/// Who asked for what a Machine says.
-fn requested_by(machine: &Machine) -> &str {
-    let annotations = machine.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(requester::REQUESTED_BY)).map_or(requester::UNKNOWN, String::as_str)
 }
 
 /// The GPUs that a Machine holds and wants.

@@ -15,6 +15,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, ApproverKey, Requirement};
+use setpoint_api::requester;
 use setpoint_api::review::{self, Review};
 
 use super::Input;
@@ -251,7 +252,7 @@ impl<'a> Bench<'a> {
         let approves = spec.decision == review::Decision::Approve;
         // Where nobody knows who asked, anybody may have.
         let requesters = self.input.requesters;
-        let is_unknown = requesters.is_empty() || requesters.contains("");
+        let is_unknown = requesters.is_empty() || requesters.contains("") || requesters.contains(requester::UNKNOWN);
         let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
         (approves && !requirement.requester_may_approve && may_be_requester).then_some(Discount::Requester)
     }

@@ -1,5 +1,7 @@
 //! Which reviews count, and the one reason why each other does not.
 
+use setpoint_api::requester;
+
 use super::*;
 
 /// A destroy of `web` that needs one approval; signed by an owner, where `signed`.
@@ -277,6 +279,26 @@ fn who_asked_is_told_before_the_date_and_a_changed_step_before_both() {
     let expired = |given: Given| given.with(|spec| spec.expires_at = Some(ago(1)));
     assert_eq!(told(expired(approve("carol", &["old"]))), Some("Stale"));
     assert_eq!(told(expired(approve("carol", &["web"]))), Some("Requester"));
+}
+
+#[test]
+fn who_may_have_asked_does_not_approve() {
+    let rule = ApprovalRule { requester_may_approve: false, ..rule(Class::Destructive, 1) };
+    let world = World::of(vec![destroy("web")]).rules(vec![rule]).reviews(vec![approve("alice", &["web"])]);
+    let rows: [(&str, &[&str], bool); 7] = [
+        ("another asked", &["carol"], true),
+        ("the reviewer asked", &["alice"], false),
+        ("the reviewer is one of who asked", &["alice", "carol"], false),
+        ("nobody says who asked", &[], false),
+        ("it is not known who asked", &[requester::UNKNOWN], false),
+        ("it is not known who wrote what another asks about", &["carol", requester::UNKNOWN], false),
+        ("nobody asked: it was found", &[requester::NOBODY], true),
+    ];
+    for (name, requesters, counts) in rows {
+        let requesters: BTreeSet<&str> = requesters.iter().copied().collect();
+        let decision = world.ask(|input| gate(&Input { requesters: &requesters, ..*input }));
+        assert_eq!(decision.steps[0].verdict == Verdict::Run, counts, "{name}: {decision}");
+    }
 }
 
 #[test]
