@@ -6,9 +6,40 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use setpoint_api::review::{Review, SIGNATURE_NAMESPACE};
 use setpoint_core::gate::Signature;
 use ssh_key::{PublicKey, SshSig};
+
+/// How many signatures are remembered; then all are forgotten, and checked once more.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// What was found of signatures, by the uid of their review: a review never changes, and is judged often.
+#[derive(Debug, Default)]
+pub struct Signatures {
+    found: Mutex<BTreeMap<String, Arc<Checked>>>,
+}
+
+impl Signatures {
+    pub fn check(&self, review: &Review) -> Arc<Checked> {
+        let Some(uid) = review.metadata.uid.as_ref().filter(|_| review.spec.signature.is_some()) else {
+            return Arc::new(Checked::of(review));
+        };
+        if let Some(found) = self.found.lock().get(uid) {
+            return found.clone();
+        }
+        let checked = Arc::new(Checked::of(review));
+        let mut found = self.found.lock();
+        if found.len() >= MAX_REMEMBERED {
+            found.clear();
+        }
+        found.insert(uid.clone(), checked.clone());
+        checked
+    }
+}
 
 /// What was found of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A change set with everything that people said of it: what whoever is about to act asks for leave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,7 +20,10 @@ use crate::signature::Checked;
 #[derive(Debug, Clone)]
 pub struct Case {
     pub change_set: Arc<ChangeSet>,
+    /// Those that are judged, in the order of time.
     pub reviews: Vec<Reviewed>,
+    /// Those of people who gave more than are judged.
+    pub surplus: Vec<Arc<Review>>,
 }
 
 /// A review, and what is known of it.
@@ -28,8 +31,12 @@ pub struct Case {
 pub struct Reviewed {
     pub review: Arc<Review>,
     pub created_at: Timestamp,
-    pub signature: Checked,
+    pub signature: Arc<Checked>,
 }
+
+/// How many reviews of one person are judged for one gate. The first ones count: nothing that somebody said is pushed out by
+/// what is said later.
+const MAX_REVIEWS_EACH: usize = 100;
 
 /// The change sets that list steps of an object, as the caches show them.
 pub fn cases(caches: &Caches, target: &Target) -> Vec<Case> {
@@ -49,13 +56,12 @@ impl Case {
         let metadata = &change_set.metadata;
         let gate = format!("{}/{}", text(&metadata.namespace), text(&metadata.name));
         let reviews = caches.reviews.by(&REVIEWS_BY_GATE, &gate);
-        let reviews = reviews.into_iter().filter(|review| review.metadata.deletion_timestamp.is_none());
-        let reviews = reviews.filter_map(|review| {
-            let created_at = review.metadata.creation_timestamp.as_ref()?.0;
-            let signature = Checked::of(&review);
-            Some(Reviewed { review, created_at, signature })
+        let (judged, surplus) = within_bounds(reviews);
+        let judged = judged.into_iter().map(|(created_at, review)| {
+            let signature = caches.signatures.check(&review);
+            Reviewed { review, created_at, signature }
         });
-        Case { reviews: reviews.collect(), change_set }
+        Case { reviews: judged.collect(), surplus, change_set }
     }
 
     /// The same as the core reads it; none where it authorizes nothing.
@@ -98,15 +104,13 @@ impl Case {
     pub(super) fn nonces(&self, approval: Option<&Approval>) -> Vec<UsedNonce> {
         let mut nonces = self.status().map(|status| status.nonces.clone()).unwrap_or_default();
         let keys = approval.map_or(&[][..], |approval| &approval.keys);
-        let is_listed = |own: &&Reviewed| match &own.signature {
+        let is_listed = |own: &&Reviewed| match &*own.signature {
             Checked::Valid { material } => keys
                 .iter()
                 .any(|key| key.principal == own.review.spec.reviewer && key.material() == Some(material.as_str())),
             _ => false,
         };
-        let mut signed: Vec<&Reviewed> = self.reviews.iter().filter(is_listed).collect();
-        signed.sort_by_key(|own| (own.created_at, own.review.metadata.name.clone()));
-        for Reviewed { review, .. } in signed {
+        for Reviewed { review, .. } in self.reviews.iter().filter(is_listed) {
             let (Some(nonce), Some(uid)) = (&review.spec.nonce, &review.metadata.uid) else { continue };
             let used = UsedNonce { reviewer: review.spec.reviewer.clone(), nonce: nonce.clone(), review: uid.clone() };
             let is_known = |known: &UsedNonce| known.reviewer == used.reviewer && known.nonce == used.nonce;
@@ -122,16 +126,34 @@ impl Case {
     }
 }
 
+/// The reviews that are judged, with their dates and in the order of these, and those that are too many of one person's.
+fn within_bounds(reviews: Vec<Arc<Review>>) -> (Vec<(Timestamp, Arc<Review>)>, Vec<Arc<Review>>) {
+    let there = reviews.into_iter().filter(|review| review.metadata.deletion_timestamp.is_none());
+    let dated = there.filter_map(|review| Some((review.metadata.creation_timestamp.as_ref()?.0, review)));
+    let mut dated: Vec<(Timestamp, Arc<Review>)> = dated.collect();
+    dated.sort_by(|(at, one), (then, other)| (at, &one.metadata.name).cmp(&(then, &other.metadata.name)));
+    let mut given: BTreeMap<String, usize> = BTreeMap::new();
+    let (judged, surplus): (Vec<_>, Vec<_>) = dated.into_iter().partition(|(_, review)| {
+        let number = given.entry(review.spec.reviewer.clone()).or_default();
+        *number += 1;
+        *number <= MAX_REVIEWS_EACH
+    });
+    (judged, surplus.into_iter().map(|(_, review)| review).collect())
+}
+
 fn text(text: &Option<String>) -> &str {
     text.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
-    use setpoint_core::gate::Signature;
 
     use super::*;
+
+    const MADE: Timestamp = Timestamp::constant(1_794_744_000, 0);
 
     fn nonce(number: usize) -> String {
         format!("nonce-{number:012}")
@@ -148,7 +170,7 @@ mod tests {
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"}, "status": {"nonces": nonces},
         });
-        Case { change_set: Arc::new(serde_json::from_value(change_set).unwrap()), reviews }
+        Case { change_set: Arc::new(serde_json::from_value(change_set).unwrap()), reviews, surplus: Vec::new() }
     }
 
     fn review(number: usize, reviewer: &str, decision: &str, signature: Checked) -> Reviewed {
@@ -160,8 +182,8 @@ mod tests {
                 "nonce": nonce(number),
             },
         });
-        let created_at = Timestamp::constant(1_794_744_000, 0);
-        Reviewed { review: Arc::new(serde_json::from_value(review).unwrap()), created_at, signature }
+        let (review, signature) = (Arc::new(serde_json::from_value(review).unwrap()), Arc::new(signature));
+        Reviewed { review, created_at: MADE, signature }
     }
 
     fn valid(material: &str) -> Checked {
@@ -206,5 +228,25 @@ mod tests {
             let case = case(remembered, vec![review(number, "alice", decision, valid("of-alice"))]);
             assert_eq!(case.evidence()[0].signature != Signature::Unrecorded, counts, "{name}");
         }
+    }
+
+    #[test]
+    fn who_says_too_much_is_not_heard_out_and_pushes_nobody_aside() {
+        let said = |number: usize, reviewer: &str, at: i64| {
+            let given = review(number, reviewer, "Approve", Checked::Unsigned).review;
+            let mut given = Arc::unwrap_or_clone(given);
+            given.metadata.creation_timestamp = Some(Time(MADE + SignedDuration::from_secs(at)));
+            Arc::new(given)
+        };
+        let mut reviews: Vec<Arc<Review>> =
+            (0..MAX_REVIEWS_EACH + 2).map(|number| said(number, "mallory", 1_000 - number as i64)).collect();
+        reviews.push(said(5_000, "alice", 2_000));
+        let (judged, surplus) = within_bounds(reviews);
+        let names = |reviews: Vec<&Arc<Review>>| {
+            reviews.iter().map(|review| review.metadata.name.clone().unwrap()).collect::<Vec<_>>()
+        };
+        let judged = names(judged.iter().map(|(_, review)| review).collect());
+        assert_eq!((judged.len(), judged[0].as_str(), judged[100].as_str()), (101, "r101", "r5000"), "the first ones");
+        assert_eq!(names(surplus.iter().collect()), ["r1", "r0"]);
     }
 }

@@ -35,15 +35,18 @@ impl ChangeSets {
         decision: &Decision,
         round: &mut Round,
     ) -> Result<(), Error> {
-        for reviewed in &case.reviews {
-            let review = &*reviewed.review;
-            let name = review.metadata.name.as_deref().unwrap_or_default();
-            let Some(judged) = decision.reviews.iter().find(|judged| judged.review == name) else { continue };
+        let judged = case.reviews.iter().filter_map(|reviewed| {
+            let name = reviewed.review.metadata.name.as_deref().unwrap_or_default();
+            let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name)).ok()?;
+            Some((&*reviewed.review, Answer::of(&decision.reviews[place].outcome)))
+        });
+        let surplus = case.surplus.iter().map(|review| (&**review, Answer::too_many()));
+        for (review, answer) in judged.chain(surplus) {
             if review.metadata.owner_references.iter().flatten().next().is_none() {
                 self.adopt(review, &case.change_set, round).await?;
                 continue;
             }
-            self.tell(review, &Answer::of(&judged.outcome), Some(&case.change_set), round).await?;
+            self.tell(review, &answer, Some(&case.change_set), round).await?;
         }
         Ok(())
     }
@@ -121,6 +124,11 @@ impl ChangeSets {
 }
 
 impl Answer {
+    fn too_many() -> Answer {
+        let message = "its reviewer has given so many to this gate that no more are judged".to_owned();
+        Answer { status: ConditionStatus::False, reason: "TooMany", message, is_refusal: true }
+    }
+
     fn of(outcome: &Outcome) -> Answer {
         match outcome {
             Outcome::Counted { steps } => {

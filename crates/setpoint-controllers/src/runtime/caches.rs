@@ -25,6 +25,7 @@ use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
 use crate::plan::Outline;
+use crate::signature::Signatures;
 
 /// By the uid of the controller that owns it.
 pub const PODS_BY_OWNER: Index<Pod> = Index { name: "owner", values: owner };
@@ -98,6 +99,8 @@ pub struct Caches {
     pub goals: Arc<Cache<Goal>>,
     /// Without their work.
     pub plans: Arc<Cache<Outline>>,
+    /// What was found of the signatures of reviews.
+    pub signatures: Arc<Signatures>,
 }
 
 /// A moment in the life of the caches: how many lists of each kind were begun.
@@ -148,6 +151,7 @@ impl Default for Caches {
             config_maps: Cache::new("ConfigMap", &[]),
             goals: Cache::new("Goal", &[]),
             plans: Cache::new("Plan", &[PLANS_BY_GOAL]),
+            signatures: Arc::default(),
         }
     }
 }

@@ -171,3 +171,22 @@ fn an_agent_signs_without_the_key_file() {
     let armored = sign(&public, SIGNATURE_NAMESPACE, &review.spec.statement("shop"), Some(&agent.socket));
     assert_eq!(Checked::of(&signed(&review, armored)), Checked::Valid { material: material(&key) });
 }
+
+#[test]
+fn a_signature_is_checked_once() {
+    let folder = TempDir::new().unwrap();
+    let key = key(folder.path(), "id", KEYS[0].1);
+    let armored = sign(&key, SIGNATURE_NAMESPACE, &review().spec.statement("shop"), None);
+    let stored = |uid: &str, armored: &str| {
+        let mut review = signed(&review(), armored.to_owned());
+        review.metadata.uid = Some(uid.to_owned());
+        review
+    };
+    let signatures = Signatures::default();
+    let first = signatures.check(&stored("1", &armored));
+    assert!(matches!(*first, Checked::Valid { .. }), "{first:?}");
+    assert!(Arc::ptr_eq(&first, &signatures.check(&stored("1", &armored))), "it is remembered");
+    let other = signatures.check(&stored("2", "nothing"));
+    assert!(matches!(*other, Checked::Malformed { .. }), "another review is another: {other:?}");
+    assert_eq!(*signatures.check(&review()), Checked::Unsigned);
+}
