@@ -33,7 +33,8 @@ pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_statu
 use crate::desired::{Desired, Intent, Record};
 use crate::value::{Fields, Map, Value};
 
-const KIND: &str = "Machine";
+/// The kind of a target that is a Machine.
+pub const KIND: &str = "Machine";
 const SPEC: Path<'static> = Path::of("spec");
 
 /// What a Machine desires, or everything that keeps it from being read. `sources` are the Secrets and ConfigMaps that it

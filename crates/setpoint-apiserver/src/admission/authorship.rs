@@ -199,8 +199,8 @@ mod tests {
             })
         };
         let server = Caller::server().identity.user.clone();
-        let rows = [
-            ("something else is written", "carol", ["1"].as_slice(), ["1"].as_slice(), true),
+        let rows: [(&str, &str, &[&str], &[&str], bool); 6] = [
+            ("something else is written", "carol", &["1"], &["1"], true),
             ("an owner is named", "carol", &[], &["1"], false),
             ("an owner is taken away", "carol", &["1"], &[], false),
             ("an owner is exchanged", "carol", &["1"], &["2"], false),

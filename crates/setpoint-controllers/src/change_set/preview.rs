@@ -12,6 +12,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Step, Target};
 use setpoint_core::conditions;
+use setpoint_core::machine::KIND;
 use setpoint_core::plan::Orphans;
 
 use super::{ChangeSets, is_unplanned, retention};
@@ -80,7 +81,7 @@ impl ChangeSets {
                 Err(refusal) => refused.push(refusal),
             }
         }
-        for target in change_set.spec.deletes.iter().filter(|target| target.kind == "Machine") {
+        for target in change_set.spec.deletes.iter().filter(|target| target.kind == KIND) {
             if target.namespace != namespace {
                 refused.push(foreign(target.clone(), namespace));
                 continue;
@@ -99,14 +100,14 @@ impl ChangeSets {
         namespace: &str,
         object: &Map<String, Value>,
     ) -> Result<Option<Machine>, Refusal> {
-        if object.get("kind").is_none_or(|kind| *kind != "Machine") {
+        if object.get("kind").is_none_or(|kind| *kind != KIND) {
             return Ok(None);
         }
         let name = object.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
         let target = |namespace: &str| Target {
             namespace: namespace.to_owned(),
             name: name.unwrap_or_default().to_owned(),
-            kind: "Machine".to_owned(),
+            kind: KIND.to_owned(),
         };
         let mut machine: Machine = serde_json::from_value(Value::Object(object.clone())).map_err(|error| Refusal {
             target: target(namespace),

@@ -31,12 +31,8 @@ pub(super) fn next(change_set: &ChangeSet, has_environment: bool, now: Timestamp
 /// environment is not there.
 fn idle_end(change_set: &ChangeSet, has_environment: bool) -> Option<Timestamp> {
     let is_shown = change_set.spec.mode == Mode::Preview || is_unplanned(change_set);
-    let kept = match has_environment {
-        _ if is_shown => SHORT,
-        true => return None,
-        false => LONG,
-    };
-    made_at(change_set)?.checked_add(kept).ok()
+    let kept = if is_shown { Some(SHORT) } else { (!has_environment).then_some(LONG) };
+    made_at(change_set)?.checked_add(kept?).ok()
 }
 
 /// Whether somebody rejected a step of a change set that is still wanted: the rejection holds for as long as the change set

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
-use setpoint_core::machine::target;
+use setpoint_api::requester::requested_by;
+use setpoint_core::machine::{SYNCED, condition, target};
 
 use crate::queue::Queue;
 use crate::runtime::caches::{CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
@@ -54,12 +55,10 @@ fn concerns_change_sets(change: &Change<Machine>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let what_counts = |machine: &Machine| {
         let (metadata, status) = (&machine.metadata, machine.status.as_ref());
-        let synced = status.and_then(|status| {
-            let synced = status.conditions.iter().find(|condition| condition.type_ == "Synced");
-            synced.map(|condition| condition.status)
-        });
+        let synced = status.and_then(|status| Some(condition(status, SYNCED)?.status));
         let calls = status.map(|status| (status.intents.clone(), status.done.clone(), status.observed_generation));
-        (metadata.uid.clone(), metadata.generation, metadata.deletion_timestamp.is_some(), synced, calls)
+        let (uid, requester) = (metadata.uid.clone(), requested_by(metadata).to_owned());
+        (uid, requester, metadata.generation, metadata.deletion_timestamp.is_some(), synced, calls)
     };
     what_counts(before) != what_counts(after)
 }

@@ -10,6 +10,8 @@ use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
 use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
+use setpoint_core::machine;
+use setpoint_core::plan::GUEST;
 
 use super::Owner;
 use super::own::is_current;
@@ -39,7 +41,7 @@ pub(super) type Wants<'a> = Option<BTreeSet<&'a str>>;
 impl<'a> Objects<'a> {
     pub(super) fn of(caches: &Caches, change_set: &'a ChangeSet, environment: &Environment) -> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
-        let found = steps.iter().filter(|step| step.target.kind == "Machine").filter_map(|step| {
+        let found = steps.iter().filter(|step| step.target.kind == machine::KIND).filter_map(|step| {
             let machine = caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))?;
             let is_written = is_written(change_set, &step.target, &machine);
             let asking = own_change_set(caches, &machine).filter(|own| own.metadata.uid != change_set.metadata.uid);
@@ -72,9 +74,9 @@ impl<'a> Objects<'a> {
     pub(super) fn is_unwritten(&self) -> bool {
         let brings = !self.change_set.spec.objects.is_empty() || !self.change_set.spec.deletes.is_empty();
         let steps = self.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
-        let is_open = |step: &&Step| step.target.kind == "Machine";
-        let written = |step: &Step| self.machines.get(&step.target).is_some_and(|object| object.is_written);
-        brings && steps.iter().filter(is_open).any(|step| !written(step))
+        let mut of_machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
+        let is_written = |step: &Step| self.machines.get(&step.target).is_some_and(|object| object.is_written);
+        brings && of_machines.any(|step| !is_written(step))
     }
 }
 
@@ -84,7 +86,7 @@ impl Object {
             return None;
         }
         let (metadata, status) = (&self.machine.metadata, self.machine.status.as_ref()?);
-        let synced = status.conditions.iter().find(|condition| condition.type_ == "Synced");
+        let synced = machine::condition(status, machine::SYNCED);
         let is_current = status.observed_generation == metadata.generation;
         if is_current && synced.is_some_and(|condition| condition.status == ConditionStatus::True) {
             return Some(BTreeSet::new());
@@ -96,14 +98,14 @@ impl Object {
 
 /// Whether a guest that belongs to nothing is there; not all may be listed.
 fn is_there(environment: &Environment, target: &Target) -> bool {
-    let Some(status) = environment.status.as_ref().filter(|_| target.kind == "Guest") else { return false };
+    let Some(status) = environment.status.as_ref().filter(|_| target.kind == GUEST) else { return false };
     let is_listed = status.orphans.iter().any(|orphan| orphan.provider_id == target.name);
     is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())
 }
 
 /// The ids of the calls under way for the objects of some steps.
 pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<String> {
-    let machines = steps.iter().filter(|step| step.target.kind == "Machine");
+    let machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
     let machines =
         machines.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
     let calls = machines.flat_map(|machine| {
@@ -115,7 +117,7 @@ pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<Strin
 
 /// Who asks in a change set, and who wrote what it is about.
 pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<String> {
-    let steps = change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == "Machine");
+    let steps = change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == machine::KIND);
     let machines = steps.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
     let written = machines.map(|machine| requested_by(&machine.metadata).to_owned());
     written.chain([change_set.spec.requested_by.clone()]).collect()

@@ -14,9 +14,7 @@ use setpoint_api::step::{Action, Step, Target};
 use super::ticket::{Spent, Ticket};
 use crate::conditions;
 use crate::gate::{Decision, Judged, Verdict};
-
-/// The kind of a target that is no object: a guest that belongs to nothing.
-const GUEST: &str = "Guest";
+use crate::plan::GUEST;
 
 /// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
 #[derive(Debug, Clone, Copy)]
