@@ -307,6 +307,15 @@ async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
         &kube::api::Patch::Merge(json!({"status": {"phase": "Succeeded"}})),
     );
     ensure!(matches!(status.await, Err(kube::Error::Api(status)) if status.code == 403), "an admin writes no status");
+    let mut owned = sets.get("web").await?;
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "any", "uid": "1", "controller": true});
+    owned.metadata = serde_json::from_value(json!({"name": "owned", "ownerReferences": [owner]}))?;
+    let refused = sets.create(&PostParams::default(), &owned).await;
+    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
+    let refused = sets.delete("web", &DeleteParams::default()).await;
+    ensure!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 403), "what is decided stays on record");
+    office.ask("preview", "Preview").await?;
+    sets.delete("preview", &DeleteParams::default()).await.context("one's own preview")?;
     let reviewer: Api<Review> = Api::namespaced(office.acting_as("alice").await?, NAMESPACE);
     let taken_back = reviewer.delete("anything", &DeleteParams::default()).await;
     ensure!(matches!(taken_back, Err(kube::Error::Api(status)) if status.code == 403), "a reviewer takes nothing back");
