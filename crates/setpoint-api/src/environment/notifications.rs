@@ -76,7 +76,11 @@ impl Webhook {
         if let Some(secret) = &self.secret_ref {
             let is_plain = !self.url.starts_with("https://");
             if is_plain && !host.is_some_and(is_loopback) {
-                errors.invalid(&url_path, "", "must begin with https:// where secretRef is set, lest the token be read");
+                errors.invalid(
+                    &url_path,
+                    "",
+                    "must begin with https:// where secretRef is set, lest the token be read",
+                );
             }
             let path = path.field("secretRef");
             rules::name(&path.field("namespace"), &secret.namespace, names::dns1123_label, errors);

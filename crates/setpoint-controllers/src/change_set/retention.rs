@@ -131,7 +131,11 @@ mod tests {
             let minutes = end.unwrap_or(30 * 24 * 60);
             assert!(!is_over(&set, has_environment, at(minutes - 1)), "{name}, a minute before");
             assert_eq!(is_over(&set, has_environment, at(minutes)), end.is_some(), "{name}");
-            assert_eq!(next(&set, has_environment, at(0)) == Next::Idle, end.is_none(), "{name}: it is looked at again");
+            assert_eq!(
+                next(&set, has_environment, at(0)) == Next::Idle,
+                end.is_none(),
+                "{name}: it is looked at again"
+            );
         }
     }
 

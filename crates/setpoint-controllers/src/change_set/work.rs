@@ -117,7 +117,8 @@ pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<Strin
 
 /// Who asks in a change set, and who wrote what it is about.
 pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<String> {
-    let steps = change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == machine::KIND);
+    let steps =
+        change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == machine::KIND);
     let machines = steps.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
     let written = machines.map(|machine| requested_by(&machine.metadata).to_owned());
     written.chain([change_set.spec.requested_by.clone()]).collect()

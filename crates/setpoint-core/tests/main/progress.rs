@@ -106,11 +106,11 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         Some(Known { wanted: wanted.map(|digests| digests.iter().copied().collect()), ..Known::default() })
     };
     let with_done = |set| Some(Known { done: done(set, NOW), wanted: Some(BTreeSet::new()), ..Known::default() });
-    let wanted_again = |set, at| {
-        Some(Known { done: done(set, at), wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
-    };
+    let wanted_again =
+        |set, at| Some(Known { done: done(set, at), wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() });
     let full = || {
-        let other = |number: usize| DoneStep { digest: format!("sha256:{number}"), ..done(Some("other"), NOW).remove(0) };
+        let other =
+            |number: usize| DoneStep { digest: format!("sha256:{number}"), ..done(Some("other"), NOW).remove(0) };
         let done: Vec<DoneStep> = (0..MAX_DONE).map(other).collect();
         Some(Known { done, wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
     };

@@ -108,9 +108,8 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let answer = office.review("alice", "approval", approval.clone()).await?;
     ensure!(reason(&answer) == "Counted", "{answer:?}");
     office.gate("web", GatePhase::Approved).await?;
-    let is_recorded = |set: &ChangeSet| {
-        set.status.iter().flat_map(|status| &status.nonces).any(|used| used.nonce == NONCE)
-    };
+    let is_recorded =
+        |set: &ChangeSet| set.status.iter().flat_map(|status| &status.nonces).any(|used| used.nonce == NONCE);
     office.until("web", is_recorded).await?;
 
     let reviews: Api<Review> = Api::namespaced(office.admin.clone(), NAMESPACE);
