@@ -25,6 +25,7 @@ pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::Execution;
 pub(crate) use self::follow::{Aim, Followed, Followup, Standing, condition, follow};
 pub(crate) use self::preview::propose;
+use self::prompt::Consented;
 pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
 use crate::document::Files;
@@ -150,16 +151,15 @@ impl Apply {
             None => self.source.apply_set(session),
         };
         let (mut draft, mut proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
-        let mut agreed = self.consent.yes;
         if let Some(saved) = &saved {
             still_holds(session, saved, &proposal).await?;
-            agreed = true;
         }
         self.show(&proposal)?;
         no_refusals(&proposal)?;
         if !proposal.has_changes() {
             return Ok(Outcome::pending_if(proposal.is_stuck()));
         }
+        let agreed = self.consent.yes || saved.is_some();
         if !agreed && !agrees("Apply these changes?").await? {
             remark("nothing was changed");
             return Ok(Outcome::Pending);
@@ -174,18 +174,25 @@ impl Apply {
         if draft.writes.iter().any(|write| write.is_machine() && write.change.note.is_some()) {
             execution.lay_ground(session, &draft).await?;
             connected(session, &draft).await;
-            let shown = proposal.objects;
+            let shown = proposal;
             (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
             no_refusals(&proposal)?;
+            let consented = Consented::to(&proposal, &shown, self.consent.yes, saved.is_some());
             // What was written meanwhile is a part of what is done.
-            proposal.objects = shown;
-            let asks = proposal.change_sets.iter().any(|set| !set.holds.is_empty());
-            if asks {
-                self.show(&proposal)?;
-            }
-            if asks && !agreed && !agrees("Apply these changes too?").await? {
-                remark("the objects above were written, and no Machine");
-                return Ok(Outcome::Pending);
+            proposal.objects = shown.objects;
+            remark("what the Machines need can be told now:");
+            self.show(&proposal)?;
+            match consented {
+                Consented::Yes => {}
+                Consented::Ask if agrees("Apply these changes too?").await? => {}
+                Consented::Ask => {
+                    remark("the objects above were written, and no Machine");
+                    return Ok(Outcome::Pending);
+                }
+                Consented::No => {
+                    remark("the saved plan does not show what needs approval here; no Machine was written, plan again");
+                    return Ok(Outcome::Pending);
+                }
             }
         }
         let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
