@@ -1,9 +1,9 @@
 //! Asking a person, and knowing when one was asked already.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::proposal::Proposal;
 
@@ -35,8 +35,9 @@ fn held(proposal: &Proposal) -> BTreeSet<(&str, &str, &str)> {
     held.map(|(set, step)| (set.namespace.as_str(), set.environment.as_str(), step.digest.as_str())).collect()
 }
 
-/// Whether the person says yes. Whoever closes the input says no.
+/// Whether the person says yes. Whoever closes the input says no; a pipe is nobody.
 pub(crate) async fn agrees(question: &str) -> Result<bool> {
+    ensure!(io::stdin().is_terminal(), "standard input is no terminal, so nobody can be asked; say -y to go on");
     let question = question.to_owned();
     let answer = tokio::task::spawn_blocking(move || -> io::Result<String> {
         write!(io::stderr(), "{question} [yes/no] ")?;
