@@ -12,9 +12,10 @@ use serde_json::{Map, Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
 
-use crate::apply::{Output, condition};
+use crate::apply::condition;
 use crate::get::JSON;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::terminal::{inert, remark, yaml};
 

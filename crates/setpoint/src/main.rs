@@ -22,6 +22,7 @@ mod local;
 mod logging;
 mod manifest;
 mod outcome;
+mod output;
 mod pki;
 mod plan;
 mod pods;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kube::Api;
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
@@ -31,10 +31,10 @@ pub(crate) use self::selection::Selection;
 use crate::document::Files;
 use crate::manifest::{Manifest, parse};
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
-use crate::style::Style;
-use crate::terminal::{self, inert, print, remark};
+use crate::terminal::{inert, print, remark};
 
 /// How long a new environment may take to answer before its Machines are planned.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -82,24 +82,6 @@ pub(crate) struct Consent {
     /// How long to follow what was begun
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub(crate) timeout: u64,
-}
-
-/// A form of output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
-    Yaml,
-}
-
-impl Output {
-    pub(crate) fn print(self, text: impl FnOnce() -> String, data: impl FnOnce() -> Result<Value>) -> Result<()> {
-        print(&match self {
-            Output::Text => text(),
-            Output::Json => terminal::json(&data()?),
-            Output::Yaml => terminal::yaml(&data()?)?,
-        })
-    }
 }
 
 impl Source {
@@ -154,7 +136,7 @@ impl Apply {
         if let Some(saved) = &saved {
             still_holds(session, saved, &proposal).await?;
         }
-        self.show(&proposal)?;
+        self.output.show(&proposal.text(self.output.style()))?;
         no_refusals(&proposal)?;
         if !proposal.has_changes() {
             return Ok(Outcome::pending_if(proposal.is_stuck()));
@@ -181,7 +163,7 @@ impl Apply {
             // What was written meanwhile is a part of what is done.
             proposal.objects = shown.objects;
             remark("what the Machines need can be told now:");
-            self.show(&proposal)?;
+            self.output.show(&proposal.text(self.output.style()))?;
             match consented {
                 Consented::Yes => {}
                 Consented::Ask if agrees("Apply these changes too?").await? => {}
@@ -197,17 +179,6 @@ impl Apply {
         }
         let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
         report(self.output, "Applied", &proposal, &followup)
-    }
-
-    fn show(&self, proposal: &Proposal) -> Result<()> {
-        match self.output {
-            Output::Text => print(&proposal.text(Style::of_stdout())),
-            // What was done is the data; what would be is only said.
-            Output::Json | Output::Yaml => {
-                proposal.text(Style::Plain).lines().for_each(remark);
-                Ok(())
-            }
-        }
     }
 }
 
