@@ -96,8 +96,8 @@ impl Arguments {
         let hold = |step: &Step| -> Option<&Hold> { holds.iter().find(|hold| hold.step == step.id) };
         print(&(head + &steps_text(&steps, hold, Style::of_stdout()) + "\n"))?;
         let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
-        let needs_signature = signer.is_none() && decision == Decision::Approve;
-        if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| needs_signature) {
+        // A rejection counts as an approval does: only if it is signed where signatures are asked for.
+        if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| signer.is_none()) {
             bail!(
                 "environment {} asks for a signature ({}); sign with --sign KEYFILE or --sign agent",
                 inert(&set.spec.environment),
