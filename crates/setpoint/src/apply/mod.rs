@@ -16,7 +16,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use kube::Api;
 use kube::runtime::wait::await_condition;
-use serde_json::{Value, json};
+use serde_json::json;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 
@@ -34,7 +34,7 @@ use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
-use crate::terminal::{inert, print, remark};
+use crate::terminal::{inert, remark};
 
 /// How long a new environment may take to answer before its Machines are planned.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -224,19 +224,7 @@ pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: 
             several => format!("{done}: {}; {several} Machines are not there yet\n", parts.join(", ")),
         }
     };
-    let data = || {
-        let machines = followup.standings.iter().map(|(followed, standing)| {
-            let (state, message) = match standing {
-                Standing::Done(text) => ("done", text),
-                Standing::Moving(text) => ("moving", text),
-                Standing::Waiting(text) => ("waiting", text),
-                Standing::Refused(text) => ("refused", text),
-            };
-            json!({"namespace": followed.namespace, "name": followed.name, "state": state, "message": message})
-        });
-        let machines: Vec<Value> = machines.collect();
-        Ok(json!({"proposal": proposal, "machines": machines}))
-    };
+    let data = || Ok(json!({"proposal": proposal, "machines": followup.data()}));
     if let Some((followed, why)) = followup.refused().next() {
         bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
     }
@@ -244,21 +232,19 @@ pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: 
     Ok(Outcome::pending_if(followup.waiting().next().is_some()))
 }
 
-/// Says how far one Machine is.
-pub(crate) fn report_of(followup: &Followup) -> Result<Outcome> {
-    let mut outcome = Outcome::Settled;
-    for (followed, standing) in &followup.standings {
-        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
-        match standing {
-            Standing::Done(text) => print(&format!("{name}: {}\n", inert(text)))?,
-            Standing::Moving(text) | Standing::Waiting(text) => {
-                print(&format!("{name}: waits: {}\n", inert(text)))?;
-                outcome = Outcome::Pending;
-            }
-            Standing::Refused(text) => bail!("{name} is refused: {}", inert(text)),
-        }
+/// Says how far Machines are.
+pub(crate) fn report_of(output: Output, followup: &Followup) -> Result<Outcome> {
+    if let Some((followed, why)) = followup.refused().next() {
+        bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
     }
-    Ok(outcome)
+    let line = |(followed, standing): (&Followed, &Standing)| {
+        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
+        let waits = if matches!(standing, Standing::Done(_)) { "" } else { "waits: " };
+        format!("{name}: {waits}{}\n", inert(standing.message()))
+    };
+    let text = || followup.standings.iter().map(line).collect();
+    output.print(text, || Ok(json!({"machines": followup.data()})))?;
+    Ok(Outcome::pending_if(!followup.is_done()))
 }
 
 /// What cannot be as it is written is not written.
