@@ -58,6 +58,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::proposal::Hold;
 
     fn proposal(steps: &[(&str, bool)]) -> Proposal {
         let step = |digest: &str| {
@@ -67,10 +68,14 @@ mod tests {
                 "target": {"kind": "Machine", "namespace": "shop", "name": digest},
             })
         };
-        let hold = |digest: &str| {
-            json!({"step": digest, "by": "1 person", "ownCounts": true, "ownSuffices": true, "signed": false})
+        let hold = |digest: &str| Hold {
+            step: digest.to_owned(),
+            by: "1 person".to_owned(),
+            own_counts: true,
+            own_suffices: true,
+            signed: false,
         };
-        let holds: Vec<Value> = steps.iter().filter(|(_, held)| *held).map(|(digest, _)| hold(digest)).collect();
+        let holds: Vec<Hold> = steps.iter().filter(|(_, held)| *held).map(|(digest, _)| hold(digest)).collect();
         let steps: Vec<Value> = steps.iter().map(|(digest, _)| step(digest)).collect();
         let set = json!({"namespace": "shop", "environment": "lab", "steps": steps, "holds": holds});
         serde_json::from_value(json!({"objects": [], "changeSets": [set]})).expect("a proposal")
