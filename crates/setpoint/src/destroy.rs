@@ -3,15 +3,13 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::apply::{
-    ApplySet, Consent, Draft, Execution, Output, Selection, agrees, carry_out, propose, removals, report,
-};
+use crate::apply::{ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report};
 use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
-use crate::style::Style;
-use crate::terminal::{print, remark};
+use crate::terminal::remark;
 
 #[derive(Debug, Args)]
 pub(crate) struct Destroy {
@@ -58,11 +56,7 @@ impl Destroy {
         self.selection.must_take(removals.iter().map(|removal| &removal.change))?;
         let mut draft = Draft { writes: Vec::new(), removals };
         let proposal = propose(session, &mut draft, &user).await?;
-        if self.output == Output::Text {
-            print(&proposal.text(Style::of_stdout()))?;
-        } else {
-            proposal.text(Style::Plain).lines().for_each(remark);
-        }
+        self.output.show(&proposal.text(self.output.style()))?;
         if draft.removals.is_empty() {
             return Ok(Outcome::Settled);
         }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use setpoint_api::environment::{Environment, Orphan};
 use setpoint_api::machine::{DriftedField, Machine};
 
-use crate::apply::Output;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::style::{Style, Tone};
 use crate::terminal::{aligned, inert};

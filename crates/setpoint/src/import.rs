@@ -12,9 +12,10 @@ use serde_json::{Map, Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
 
-use crate::apply::{Output, condition};
+use crate::apply::{Aim, Followed, condition, follow};
 use crate::get::JSON;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::terminal::{inert, remark, yaml};
 
@@ -52,7 +53,7 @@ impl Import {
         let bare = manifest(self, namespace, Map::new());
         let path = format!("/apis/setpoint.dev/v1alpha1/namespaces/{namespace}/machines?fieldManager=setpoint");
         let made = session.server.send(Method::POST, &path, Some((JSON, &bare))).await?.object();
-        made.with_context(|| format!("cannot make the Machine {}", inert(&self.name)))?;
+        let mut written = made.with_context(|| format!("cannot make the Machine {}", inert(&self.name)))?;
         let machine = self.seen(session).await?;
         let status = machine.status.unwrap_or_default();
         let (spec, left_out) = desired(&status);
@@ -64,11 +65,11 @@ impl Import {
             ));
         }
         if self.manage {
-            self.hold(session, namespace, &manifest).await?;
+            written = self.hold(session, namespace, &manifest).await?;
         }
         let text = || yaml(&manifest).unwrap_or_default();
         self.output.print(text, || Ok(manifest.clone()))?;
-        Ok(Outcome::Settled)
+        self.taken(session, written["metadata"]["generation"].as_i64().unwrap_or_default()).await
     }
 
     /// Waits until the guest was seen, or is said not to be there.
@@ -98,14 +99,29 @@ impl Import {
         }
     }
 
-    async fn hold(&self, session: &Session, namespace: &str, manifest: &Value) -> Result<()> {
+    /// Follows until the guest is under care, or can be only once somebody agrees.
+    async fn taken(&self, session: &Session, generation: i64) -> Result<Outcome> {
+        let followed = Followed { namespace: session.server.namespace.clone(), name: self.name.clone() };
+        let aims = BTreeMap::from([(followed, Aim::Synced { generation })]);
+        let followup = follow(session, aims, Duration::from_secs(self.timeout)).await?;
+        let guest = inert(&self.guest);
+        if let Some((_, why)) = followup.refused().next() {
+            bail!("guest {guest} is not under care: {}; the Machine stays", inert(why));
+        }
+        let waiting = followup.waiting().next();
+        if let Some((_, why)) = waiting {
+            remark(&format!("guest {guest} is not under care yet: {why}"));
+        }
+        Ok(Outcome::pending_if(waiting.is_some()))
+    }
+
+    async fn hold(&self, session: &Session, namespace: &str, manifest: &Value) -> Result<Value> {
         let name = &self.name;
         let path = format!(
             "/apis/setpoint.dev/v1alpha1/namespaces/{namespace}/machines/{name}?fieldManager=setpoint&force=true"
         );
         let reply = session.server.send(Method::PATCH, &path, Some(("application/apply-patch+yaml", manifest))).await?;
-        reply.object().context("cannot write the observed fields")?;
-        Ok(())
+        reply.object().context("cannot write the observed fields")
     }
 }
 

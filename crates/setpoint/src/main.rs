@@ -22,6 +22,7 @@ mod local;
 mod logging;
 mod manifest;
 mod outcome;
+mod output;
 mod pki;
 mod plan;
 mod pods;
@@ -49,6 +50,7 @@ use clap::{Parser, Subcommand};
 use setpoint_deployer::process::{launch, shim};
 
 use crate::outcome::Outcome;
+use crate::terminal::inert_lines;
 
 #[derive(Debug, Parser)]
 #[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
@@ -162,5 +164,6 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the one place where a command's error is shown")]
 fn report(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    // What failed may quote what servers and files say.
+    eprintln!("{}", inert_lines(&format!("error: {error:#}")));
 }

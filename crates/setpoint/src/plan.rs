@@ -6,9 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::apply::{Output, Source};
+use crate::apply::Source;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::proposal::{Proposal, Saved};
 use crate::session::{Place, Session};
 use crate::style::Style;

@@ -17,8 +17,9 @@ use setpoint_api::requester::RECONCILE_AT;
 
 use crate::apply::{Aim, Followed, condition, follow, report_of};
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
-use crate::terminal::{inert, print};
+use crate::terminal::inert;
 
 #[derive(Debug, Args)]
 pub(crate) struct Reconcile {
@@ -27,6 +28,9 @@ pub(crate) struct Reconcile {
     /// How long to wait for the outcome
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
+    /// The form to print the outcome in
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
     #[command(flatten)]
     place: Place,
 }
@@ -55,7 +59,7 @@ impl Reconcile {
         self.wait(await_condition(machines, name, seen)).await?;
         let followed = Followed { namespace, name: name.to_owned() };
         let aims = BTreeMap::from([(followed, Aim::Synced { generation: 0 })]);
-        report_of(&follow(session, aims, Duration::from_secs(self.timeout)).await?)
+        report_of(self.output, &follow(session, aims, Duration::from_secs(self.timeout)).await?)
     }
 
     async fn environment(&self, session: &Session, name: &str) -> Result<Outcome> {
@@ -76,17 +80,21 @@ impl Reconcile {
         let is_ready = ready.is_some_and(|ready| ready.status == ConditionStatus::True);
         let why = ready.and_then(|ready| ready.message.clone()).unwrap_or_default();
         let number = |number: Option<u32>| number.unwrap_or_default();
-        print(&match is_ready {
-            true => format!(
-                "{}: {} instances, {} drifted, {} orphans\n",
-                inert(name),
-                number(status.instances),
-                number(status.drifted),
-                number(status.orphan_count)
-            ),
+        let (instances, drifted) = (number(status.instances), number(status.drifted));
+        let orphans = number(status.orphan_count);
+        let text = || match is_ready {
+            true => format!("{}: {instances} instances, {drifted} drifted, {orphans} orphans\n", inert(name)),
             false => format!("{}: not ready: {}\n", inert(name), inert(&why)),
-        })?;
-        Ok(Outcome::pending_if(!is_ready || number(status.drifted) > 0 || number(status.orphan_count) > 0))
+        };
+        let data = || {
+            let environment = json!({
+                "name": name, "ready": is_ready, "message": why,
+                "instances": instances, "drifted": drifted, "orphans": orphans,
+            });
+            Ok(json!({"environment": environment}))
+        };
+        self.output.print(text, data)?;
+        Ok(Outcome::pending_if(!is_ready || drifted > 0 || orphans > 0))
     }
 
     async fn wait<K>(

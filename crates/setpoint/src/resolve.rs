@@ -4,7 +4,7 @@
 //! it can be had before anything is applied.
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use setpoint_api::documents;
@@ -12,11 +12,12 @@ use setpoint_api::planspec::{Goal, Plan};
 use setpoint_core::resolve::{CheckedPlan, Resolution, Verdict, first_error, resolve};
 
 use crate::client::{Answer, Connection, Server};
-use crate::get::JSON;
 use crate::document::{Document, Files};
+use crate::get::JSON;
+use crate::output::Output;
 use crate::resource::Resource;
 use crate::table::GAP;
-use crate::terminal::{aligned, inert, json, print, remark, yaml};
+use crate::terminal::{aligned, inert, remark};
 
 #[derive(Debug, Args)]
 pub(crate) struct Resolve {
@@ -29,13 +30,6 @@ pub(crate) struct Resolve {
     /// The form to print the answer in
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-    Yaml,
 }
 
 /// A goal, and all plans among which it is resolved.
@@ -57,11 +51,8 @@ impl Resolve {
             resolution.candidates.retain(|candidate| !matches!(candidate.verdict, Verdict::OtherGoal { .. }));
             remark_on_delay(&question.goal, &resolution);
         }
-        match self.output {
-            Output::Text => print(&text(&question.goal, &resolution)),
-            Output::Json => print(&json(&report(&question.goal, &resolution))),
-            Output::Yaml => print(&yaml(&report(&question.goal, &resolution))?),
-        }
+        let goal = &question.goal;
+        self.output.print(|| text(goal, &resolution), || Ok(report(goal, &resolution)))
     }
 
     fn from_server(&self) -> Result<Question> {

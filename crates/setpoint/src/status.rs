@@ -10,9 +10,10 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 
-use crate::apply::{Output, condition};
+use crate::apply::condition;
 use crate::drift::{environments, machines, seconds};
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::style::{Style, Tone};
 use crate::table::GAP;

@@ -20,9 +20,14 @@ pub(crate) fn inert(text: &str) -> String {
     inert
 }
 
+/// The same for a text of several lines, which stay lines.
+pub(crate) fn inert_lines(text: &str) -> String {
+    text.split('\n').map(inert).collect::<Vec<_>>().join("\n")
+}
+
 /// A value as JSON that people can read. What is active stands within quotes there, where its escape means the same.
 pub(crate) fn json(value: &Value) -> String {
-    format!("{value:#}\n").split('\n').map(inert).collect::<Vec<_>>().join("\n")
+    inert_lines(&format!("{value:#}\n"))
 }
 
 /// A value as YAML. JSON is YAML too, and stands in where a character could not be left as it is.
@@ -80,7 +85,9 @@ mod tests {
             ("text that runs backwards", "a\u{202e}b\u{2066}c\u{2028}", "a\\u202eb\\u2066c\\u2028"),
         ] {
             assert_eq!(inert(text), expected, "{name}");
+            assert_eq!(inert(expected), expected, "{name}, twice");
         }
+        assert_eq!(inert_lines("error: a\u{1b}[2J\n  b\rc"), "error: a\\u001b[2J\n  b\\u000dc");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use futures::stream::select_all;
 use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
+use serde_json::{Value, json};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::Machine;
 use tokio::time::Instant;
@@ -50,6 +51,23 @@ pub(crate) enum Standing {
     Refused(String),
 }
 
+impl Standing {
+    pub(crate) fn message(&self) -> &str {
+        let (Standing::Done(text) | Standing::Moving(text) | Standing::Waiting(text) | Standing::Refused(text)) = self;
+        text
+    }
+
+    /// The state in one word, for programs.
+    fn word(&self) -> &'static str {
+        match self {
+            Standing::Done(_) => "done",
+            Standing::Moving(_) => "moving",
+            Standing::Waiting(_) => "waiting",
+            Standing::Refused(_) => "refused",
+        }
+    }
+}
+
 /// What became of everything that was followed.
 #[derive(Debug, Default)]
 pub(crate) struct Followup {
@@ -60,6 +78,15 @@ impl Followup {
     /// Whether every Machine is as desired, or gone.
     pub(crate) fn is_done(&self) -> bool {
         self.standings.values().all(|standing| matches!(standing, Standing::Done(_)))
+    }
+
+    /// For programs: each Machine, and how far it is.
+    pub(crate) fn data(&self) -> Value {
+        let machines = self.standings.iter().map(|(followed, standing)| {
+            let Followed { namespace, name } = followed;
+            json!({"namespace": namespace, "name": name, "state": standing.word(), "message": standing.message()})
+        });
+        machines.collect()
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Followed, &str)> {
@@ -225,8 +252,6 @@ fn followed(machine: &Machine) -> Followed {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     fn machine(generation: i64, status: Value) -> Machine {

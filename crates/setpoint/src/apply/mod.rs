@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kube::Api;
 use kube::runtime::wait::await_condition;
-use serde_json::{Value, json};
+use serde_json::json;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 
@@ -25,15 +25,16 @@ pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::Execution;
 pub(crate) use self::follow::{Aim, Followed, Followup, Standing, condition, follow};
 pub(crate) use self::preview::propose;
+use self::prompt::Consented;
 pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
 use crate::document::Files;
 use crate::manifest::{Manifest, parse};
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
-use crate::style::Style;
-use crate::terminal::{self, inert, print, remark};
+use crate::terminal::{inert, remark};
 
 /// How long a new environment may take to answer before its Machines are planned.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -81,24 +82,6 @@ pub(crate) struct Consent {
     /// How long to follow what was begun
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub(crate) timeout: u64,
-}
-
-/// A form of output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
-    Yaml,
-}
-
-impl Output {
-    pub(crate) fn print(self, text: impl FnOnce() -> String, data: impl FnOnce() -> Result<Value>) -> Result<()> {
-        print(&match self {
-            Output::Text => text(),
-            Output::Json => terminal::json(&data()?),
-            Output::Yaml => terminal::yaml(&data()?)?,
-        })
-    }
 }
 
 impl Source {
@@ -150,16 +133,15 @@ impl Apply {
             None => self.source.apply_set(session),
         };
         let (mut draft, mut proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
-        let mut agreed = self.consent.yes;
         if let Some(saved) = &saved {
             still_holds(session, saved, &proposal).await?;
-            agreed = true;
         }
-        self.show(&proposal)?;
+        self.output.show(&proposal.text(self.output.style()))?;
         no_refusals(&proposal)?;
         if !proposal.has_changes() {
             return Ok(Outcome::pending_if(proposal.is_stuck()));
         }
+        let agreed = self.consent.yes || saved.is_some();
         if !agreed && !agrees("Apply these changes?").await? {
             remark("nothing was changed");
             return Ok(Outcome::Pending);
@@ -174,33 +156,29 @@ impl Apply {
         if draft.writes.iter().any(|write| write.is_machine() && write.change.note.is_some()) {
             execution.lay_ground(session, &draft).await?;
             connected(session, &draft).await;
-            let shown = proposal.objects;
+            let shown = proposal;
             (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
             no_refusals(&proposal)?;
+            let consented = Consented::to(&proposal, &shown, self.consent.yes, saved.is_some());
             // What was written meanwhile is a part of what is done.
-            proposal.objects = shown;
-            let asks = proposal.change_sets.iter().any(|set| !set.holds.is_empty());
-            if asks {
-                self.show(&proposal)?;
-            }
-            if asks && !agreed && !agrees("Apply these changes too?").await? {
-                remark("the objects above were written, and no Machine");
-                return Ok(Outcome::Pending);
+            proposal.objects = shown.objects;
+            remark("what the Machines need can be told now:");
+            self.output.show(&proposal.text(self.output.style()))?;
+            match consented {
+                Consented::Yes => {}
+                Consented::Ask if agrees("Apply these changes too?").await? => {}
+                Consented::Ask => {
+                    remark("the objects above were written, and no Machine");
+                    return Ok(Outcome::Pending);
+                }
+                Consented::No => {
+                    remark("the saved plan does not show what needs approval here; no Machine was written, plan again");
+                    return Ok(Outcome::Pending);
+                }
             }
         }
         let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
         report(self.output, "Applied", &proposal, &followup)
-    }
-
-    fn show(&self, proposal: &Proposal) -> Result<()> {
-        match self.output {
-            Output::Text => print(&proposal.text(Style::of_stdout())),
-            // What was done is the data; what would be is only said.
-            Output::Json | Output::Yaml => {
-                proposal.text(Style::Plain).lines().for_each(remark);
-                Ok(())
-            }
-        }
     }
 }
 
@@ -246,19 +224,7 @@ pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: 
             several => format!("{done}: {}; {several} Machines are not there yet\n", parts.join(", ")),
         }
     };
-    let data = || {
-        let machines = followup.standings.iter().map(|(followed, standing)| {
-            let (state, message) = match standing {
-                Standing::Done(text) => ("done", text),
-                Standing::Moving(text) => ("moving", text),
-                Standing::Waiting(text) => ("waiting", text),
-                Standing::Refused(text) => ("refused", text),
-            };
-            json!({"namespace": followed.namespace, "name": followed.name, "state": state, "message": message})
-        });
-        let machines: Vec<Value> = machines.collect();
-        Ok(json!({"proposal": proposal, "machines": machines}))
-    };
+    let data = || Ok(json!({"proposal": proposal, "machines": followup.data()}));
     if let Some((followed, why)) = followup.refused().next() {
         bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
     }
@@ -266,21 +232,19 @@ pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: 
     Ok(Outcome::pending_if(followup.waiting().next().is_some()))
 }
 
-/// Says how far one Machine is.
-pub(crate) fn report_of(followup: &Followup) -> Result<Outcome> {
-    let mut outcome = Outcome::Settled;
-    for (followed, standing) in &followup.standings {
-        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
-        match standing {
-            Standing::Done(text) => print(&format!("{name}: {}\n", inert(text)))?,
-            Standing::Moving(text) | Standing::Waiting(text) => {
-                print(&format!("{name}: waits: {}\n", inert(text)))?;
-                outcome = Outcome::Pending;
-            }
-            Standing::Refused(text) => bail!("{name} is refused: {}", inert(text)),
-        }
+/// Says how far Machines are.
+pub(crate) fn report_of(output: Output, followup: &Followup) -> Result<Outcome> {
+    if let Some((followed, why)) = followup.refused().next() {
+        bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
     }
-    Ok(outcome)
+    let line = |(followed, standing): (&Followed, &Standing)| {
+        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
+        let waits = if matches!(standing, Standing::Done(_)) { "" } else { "waits: " };
+        format!("{name}: {waits}{}\n", inert(standing.message()))
+    };
+    let text = || followup.standings.iter().map(line).collect();
+    output.print(text, || Ok(json!({"machines": followup.data()})))?;
+    Ok(Outcome::pending_if(!followup.is_done()))
 }
 
 /// What cannot be as it is written is not written.

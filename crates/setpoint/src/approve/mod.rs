@@ -7,8 +7,9 @@ mod signature;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use kube::Api;
+use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
-use setpoint_api::review::Decision;
+use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Step;
 
 pub(crate) use self::policy::Policy;
@@ -16,10 +17,10 @@ pub(crate) use self::review::{Verdict, judged, post};
 pub(crate) use self::signature::Signer;
 use crate::apply::agrees;
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::proposal::{Hold, holds, steps_text};
 use crate::session::{Place, Session};
-use crate::style::Style;
-use crate::terminal::{inert, print, remark};
+use crate::terminal::{inert, remark};
 
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
@@ -49,6 +50,9 @@ struct Arguments {
     /// Do not ask
     #[arg(short = 'y', long)]
     yes: bool,
+    /// The form to print the verdict in
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
     #[command(flatten)]
     place: Place,
 }
@@ -85,6 +89,7 @@ impl Arguments {
         let holds = holds(&steps, policy.approval(), &set.spec.requested_by);
         if steps.is_empty() {
             remark(&format!("no step of {name} waits for a verdict"));
+            self.output.print(String::new, || Ok(data(&set, decision, &steps, None)))?;
             return Ok(Outcome::Settled);
         }
         let head = format!(
@@ -94,10 +99,10 @@ impl Arguments {
             inert(&set.spec.requested_by)
         );
         let hold = |step: &Step| -> Option<&Hold> { holds.iter().find(|hold| hold.step == step.id) };
-        print(&(head + &steps_text(&steps, hold, Style::of_stdout()) + "\n"))?;
+        self.output.show(&(head + &steps_text(&steps, hold, self.output.style()) + "\n"))?;
         let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
-        let needs_signature = signer.is_none() && decision == Decision::Approve;
-        if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| needs_signature) {
+        // A rejection counts as an approval does: only if it is signed where signatures are asked for.
+        if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| signer.is_none()) {
             bail!(
                 "environment {} asks for a signature ({}); sign with --sign KEYFILE or --sign agent",
                 inert(&set.spec.environment),
@@ -117,7 +122,8 @@ impl Arguments {
         let review = post(session, &user, verdict).await?;
         judged(session, &review).await?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
-        print(&format!("{done} {count} of {}\n", inert(name)))?;
+        let text = || format!("{done} {count} of {}\n", inert(name));
+        self.output.print(text, || Ok(data(&set, decision, &steps, Some(&review))))?;
         Ok(Outcome::Settled)
     }
 
@@ -138,4 +144,15 @@ impl Arguments {
         };
         Ok(status.steps.iter().filter(|step| is_meant(step)).cloned().collect())
     }
+}
+
+/// A verdict for programs; without a review where there was nothing to say.
+fn data(set: &ChangeSet, decision: Decision, steps: &[Step], review: Option<&Review>) -> Value {
+    json!({
+        "changeSet": {"namespace": set.metadata.namespace, "name": set.metadata.name},
+        "environment": set.spec.environment,
+        "decision": decision,
+        "steps": steps,
+        "review": review.and_then(|review| review.metadata.name.as_deref()),
+    })
 }

@@ -9,12 +9,13 @@ mod kinds;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use self::kinds::{Kinds, Problem, Verdict};
 use crate::document::{Document, Files};
-use crate::terminal::{inert, json, print, remark, yaml};
+use crate::output::Output;
+use crate::terminal::{inert, remark};
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
@@ -23,13 +24,6 @@ pub(crate) struct Validate {
     /// The form to print problems in
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-    Yaml,
 }
 
 /// A problem, and where it is.
@@ -57,11 +51,8 @@ impl Validate {
                 first.map(|first| Finding::of(document, Problem::whole(&format!("is in {} already", first.file)))),
             );
         }
-        match self.output {
-            Output::Text => print(&findings.iter().map(Finding::line).collect::<String>())?,
-            Output::Json => print(&json(&report(&documents, &findings, &unknown)))?,
-            Output::Yaml => print(&yaml(&report(&documents, &findings, &unknown))?)?,
-        }
+        let text = || findings.iter().map(Finding::line).collect();
+        self.output.print(text, || Ok(report(&documents, &findings, &unknown)))?;
         for document in &unknown {
             remark(&format!("{}:{}: not checked: nothing is known here of its kind", document.file, document.title()));
         }

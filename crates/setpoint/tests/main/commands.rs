@@ -36,6 +36,26 @@ async fn people_approve_and_reject() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_was_rejected_takes_nothing_with_it() -> Result<()> {
+    follow("rejections.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
+async fn guests_of_others_are_imported() -> Result<()> {
+    follow("imports.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
+async fn what_drifted_is_told_until_somebody_agrees_to_correct_it() -> Result<()> {
+    follow("drifts.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
+async fn our_kinds_can_be_defined_elsewhere() -> Result<()> {
+    follow("definitions.txt", &Server::new(SETPOINT, &[])?)
+}
+
+#[tokio::test]
 async fn mistakes_are_told_with_their_cause() -> Result<()> {
     follow("mistakes.txt", &Server::start(SETPOINT).await?)
 }
