@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use setpoint_core::observation::Observation;
 
+use crate::permission::Account;
 use crate::queue::Queue;
 use crate::runtime::Name;
 
@@ -21,13 +22,6 @@ struct Seen {
     stirred: BTreeSet<Name>,
     machines: Option<Arc<Queue<Name>>>,
     accounts: BTreeMap<String, Arc<tokio::sync::Mutex<Account>>>,
-}
-
-/// What was begun in an environment with limits and may not show yet. Who holds it is the only one to spend there.
-#[derive(Debug, Default)]
-pub struct Account {
-    /// The calls that make something, by their ids.
-    pub begun: BTreeSet<String>,
 }
 
 impl Sights {

@@ -133,6 +133,7 @@ impl Machines {
             return Ok(Progress::Rests(Next::After(MOVED)));
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
+        self.treasury.begin(spending, step, &intent.id, &machine);
         let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
         match act.take(step).await {
             Ok(()) => {

@@ -9,16 +9,17 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use setpoint_api::environment::{Environment, Guardrails, LedgerEntry};
-use setpoint_api::step::{Action, Step};
+use setpoint_api::machine::Machine;
+use setpoint_api::step::Step;
 use setpoint_core::gate::{Usage, ledger_entry, record};
 use setpoint_core::observation::Observation;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::environment::{Account, Sights};
+use super::account::{Account, makes};
+use crate::environment::Sights;
 use crate::events::is_code;
 use crate::planning::Planning;
-use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
 use crate::runtime::{Caches, Clock, Context, Error};
 
 /// How often a write is tried that meets those of others.
@@ -70,33 +71,19 @@ impl Treasury {
         let mut account = self.sights.account(name).lock_owned().await;
         let environment = Api::<Environment>::all(self.client.clone()).get(name).await?;
         let provider = self.planning.provider(name)?;
+        let calls = account.open_calls(name, &self.caches.machines);
         let look = provider.observe(&Scope::Everything).await?.into_observation();
-        let shown = shown(&look);
-        account.begun.retain(|intent| !shown.contains(intent.as_str()));
-        let is_behind = !account.begun.is_empty() || self.is_expecting(name, &shown);
-        let usage = match is_behind {
-            true => Usage::default(),
-            false => Usage::of(&look, self.planning.cluster(), &provider.abilities().guests),
+        let usage = match shows(&look, &calls) {
+            true => Usage::of(&look, self.planning.cluster(), &provider.abilities().guests),
+            false => Usage::default(),
         };
         let ledger = environment.status.as_ref().map(|status| status.ledger.clone()).unwrap_or_default();
         Ok(Spending { usage, ledger, limited: Some((environment, account)) })
     }
 
-    /// Whether a Machine has a call on record that makes something, and that does not show yet.
-    fn is_expecting(&self, environment: &str, shown: &BTreeSet<&str>) -> bool {
-        let machines = self.caches.machines.by(&MACHINES_BY_ENVIRONMENT, environment);
-        let statuses = machines.iter().filter_map(|machine| machine.status.as_ref());
-        statuses
-            .flat_map(|status| &status.intents)
-            .any(|intent| makes(intent.action) && !shown.contains(intent.id.as_str()))
-    }
-
     /// Writes down what a call takes, before it is made. False if the Environment moves too fast.
     pub async fn enter(&self, spending: &mut Spending, step: &Step, intent: &str) -> Result<bool, Error> {
-        let Some((environment, account)) = &mut spending.limited else { return Ok(true) };
-        if makes(step.action) {
-            account.begun.insert(intent.to_owned());
-        }
+        let Some((environment, _)) = &mut spending.limited else { return Ok(true) };
         let limits = environment.spec.guardrails.clone().unwrap_or_default();
         let Some(entry) = ledger_entry(step, intent, &limits, self.clock.now()) else { return Ok(true) };
         let api: Api<Environment> = Api::all(self.client.clone());
@@ -116,13 +103,18 @@ impl Treasury {
         }
         Ok(false)
     }
+
+    /// A call is on record, as the Machine shows, and is about to be made.
+    pub fn begin(&self, spending: &mut Spending, step: &Step, intent: &str, machine: &Machine) {
+        if let Some((_, account)) = spending.limited.as_mut().filter(|_| makes(step.action)) {
+            account.begin(intent, machine, &self.caches.machines);
+        }
+    }
 }
 
-/// The intents that guests were made under.
-fn shown(look: &Observation) -> BTreeSet<&str> {
-    look.guests.iter().filter_map(|guest| guest.mark.as_ref()?.intent.as_deref()).collect()
-}
-
-fn makes(action: Action) -> bool {
-    matches!(action, Action::Create | Action::Replace)
+/// Whether a look shows what was made by each of these calls.
+fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
+    let marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
+    let shown: BTreeSet<&str> = marks.filter_map(|mark| mark.intent.as_deref()).collect();
+    calls.iter().all(|call| shown.contains(call.as_str()))
 }
