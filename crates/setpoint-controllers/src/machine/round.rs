@@ -134,7 +134,9 @@ impl Machines {
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
         self.treasury.begin(spending, step, &intent.id, &machine);
-        let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
+        let leads = || self.context.epoch() == epoch;
+        let act =
+            Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
             Ok(()) => {
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
