@@ -71,24 +71,24 @@ impl Machines {
         }
     }
 
-    /// Takes step after step, each decided anew, until nothing is left that may be done.
-    async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Next, Error> {
-        let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Next::Idle) };
+    /// Takes step after step, each decided anew and by the rules of that moment, until nothing is left that may be done.
+    async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Progress, Error> {
+        let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Progress::Rests(Next::Idle)) };
         let environment = Name::new("", &machine.spec.environment);
-        let Some(environment) = self.caches.environments.get(&environment) else {
-            return self.without_environment(&machine, round).await;
-        };
-        if self.planning.provider(&machine.spec.environment).is_err() {
-            return self.before_opening(&machine, round).await;
-        }
         let mut taken = BTreeSet::new();
         for _ in 0..STEPS_AT_ONCE {
+            let Some(environment) = self.caches.environments.get(&environment) else {
+                return self.without_environment(&machine, round).await.map(Progress::Rests);
+            };
+            if self.planning.provider(&machine.spec.environment).is_err() {
+                return self.before_opening(&machine, round).await.map(Progress::Rests);
+            }
             match self.step(&environment, &machine, &mut taken, round).await? {
-                Progress::Acted(written) => machine = Arc::new(*written),
-                Progress::Rests(next) => return Ok(next),
+                Progress::Acted(written) => machine = written,
+                rests => return Ok(rests),
             }
         }
-        Ok(Next::After(Duration::ZERO))
+        Ok(Progress::Acted(machine))
     }
 }
 
@@ -103,16 +103,22 @@ impl Controller for Machines {
     }
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
-        let is_stirred = self.sights.take_stirred(key);
-        let Some(machine) = self.caches.machines.get(key) else { return Ok(Next::Idle) };
-        if machine::is_settled(&machine) && writes::is_kept(&machine) && !is_stirred {
+        let stir = self.sights.stirred(key);
+        let Some(machine) = self.caches.machines.get(key) else {
+            self.sights.calm(key, stir);
+            return Ok(Next::Idle);
+        };
+        if machine::is_settled(&machine) && writes::is_kept(&machine) && stir.is_none() {
             return Ok(Next::Idle);
         }
-        let brought = self.bring(machine, round).await;
-        if is_stirred && brought.is_err() {
-            self.sights.keep_stirred(key);
+        match self.bring(machine, round).await? {
+            Progress::Acted(_) => Ok(Next::After(Duration::ZERO)),
+            Progress::Told(next) => {
+                self.sights.calm(key, stir);
+                Ok(next)
+            }
+            Progress::Rests(next) => Ok(next),
         }
-        brought
     }
 
     fn about(&self, key: &Name) -> Option<ObjectReference> {

@@ -33,8 +33,10 @@ const UNSEEN: Duration = Duration::from_secs(5);
 /// What came of a look.
 pub(super) enum Progress {
     /// A step was taken; the Machine is on record like this. What came of it has yet to be seen.
-    Acted(Box<Machine>),
-    /// Nothing more can be done for now.
+    Acted(Arc<Machine>),
+    /// Nothing more can be done for now, and what was seen is on record.
+    Told(Next),
+    /// Nothing more can be done for now. What was to be seen has yet to be.
     Rests(Next),
 }
 
@@ -60,8 +62,8 @@ impl Machines {
         };
         let target = machine::target(&machine.metadata);
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
-            self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
-            return Ok(Progress::Rests(Next::Idle));
+            let is_told = self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
+            return Ok(if is_told { Progress::Told(Next::Idle) } else { Progress::Rests(Next::After(MOVED)) });
         };
         let seen = Seen {
             cluster: self.planning.cluster(),
@@ -73,7 +75,7 @@ impl Machines {
         let cases = change_set::cases(&self.caches, &target);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
         if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
-            return self.release(machine, round).await.map(Progress::Rests);
+            return self.release(machine, round).await.map(Progress::Told);
         }
         let steps = &planned.change_set.steps;
         let mut spending = self.treasury.spending(environment, steps).await?;
@@ -102,7 +104,7 @@ impl Machines {
             return match free {
                 // To do it over and over would not help.
                 Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => Ok(Progress::Rests(rest(&planned, &verdicts, &standing, now))),
+                None if is_written => Ok(Progress::Told(rest(&planned, &verdicts, &standing, now))),
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
@@ -140,7 +142,7 @@ impl Machines {
         match act.take(step).await {
             Ok(()) => {
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
-                Ok(Progress::Acted(Box::new(machine)))
+                Ok(Progress::Acted(Arc::new(machine)))
             }
             Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
         }

@@ -43,6 +43,8 @@ fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sigh
     match (&change.before, &change.after) {
         // What is protected or muted is no part of the spec, and neither is the wish for a fresh look.
         (Some(before), Some(after)) if marks(before) != marks(after) => sights.stir(name.clone()),
+        // What it takes its values from may have changed while nobody was there to hear of it.
+        (None, Some(first)) if !first.spec.sources().is_empty() => sights.stir(name.clone()),
         _ => sights.wake(name.clone()),
     }
     if !is_turning(change) {
@@ -99,4 +101,51 @@ fn of_source(kind: SourceKind, source: &impl Resource<DynamicType = ()>, machine
     let Name { namespace, name } = Name::of(source);
     let readers = machines.by(&MACHINES_BY_SOURCE, &source_value(kind, &namespace, &name));
     readers.iter().for_each(|machine| sights.stir(Name::of(&**machine)));
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn machine(spec: Value) -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "web", "namespace": "default", "resourceVersion": "1"}, "spec": spec,
+        }))
+        .expect("a Machine")
+    }
+
+    fn config_map() -> PartialObjectMeta<ConfigMap> {
+        serde_json::from_value(json!({
+            "metadata": {"name": "settings", "namespace": "default", "resourceVersion": "2"},
+        }))
+        .expect("a ConfigMap")
+    }
+
+    /// In whatever order the server tells of them.
+    #[test]
+    fn what_changed_before_anybody_listened_is_looked_at() {
+        let reads = json!({"environment": "lab", "variablesFrom": [{"configMap": "settings"}]});
+        let rows = [
+            ("the Machine comes first", reads.clone(), true, true),
+            ("the ConfigMap comes first", reads, false, true),
+            ("it reads nothing", json!({"environment": "lab"}), false, false),
+        ];
+        for (name, spec, machine_first, is_stirred) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            wire(&caches, &queue, &sights);
+            if !machine_first {
+                caches.config_maps.apply(Event::Apply(config_map()));
+            }
+            caches.machines.apply(Event::Apply(machine(spec)));
+            if machine_first {
+                caches.config_maps.apply(Event::Apply(config_map()));
+            }
+            assert_eq!(sights.stirred(&Name::new("default", "web")).is_some(), is_stirred, "{name}");
+        }
+    }
 }
