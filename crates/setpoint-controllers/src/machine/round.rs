@@ -13,7 +13,7 @@ use setpoint_api::requester;
 use setpoint_api::step::{Action, Step, Target, WaitsOn};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::gate::{Gpus, Need, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
@@ -221,12 +221,18 @@ fn rest(planned: &Planned, verdicts: &[Verdict], standing: &Standing, now: Times
     match () {
         () if standing.is_synced() => Next::Idle,
         () if let Some(until) = until => Next::After(Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
-        () if standing.reason == machine::reason::OVER_LIMIT => Next::After(UNSEEN),
+        () if verdicts.iter().any(lacks_knowledge) => Next::After(UNSEEN),
         () if on(&[WaitsOn::Intent, WaitsOn::Provider]) => Next::After(PASSING),
         () if on(&[WaitsOn::Observation]) => Next::After(UNSEEN),
         () if standing.reason == machine::reason::PROGRESSING => Next::After(PASSING),
         () => Next::Idle,
     }
+}
+
+/// Whether nobody knows how much there is, or what a step costs. Whom a limit holds back is woken when something goes.
+fn lacks_knowledge(verdict: &Verdict) -> bool {
+    let Verdict::Wait { needs } = verdict else { return false };
+    needs.iter().any(|need| matches!(need, Need::Usage { .. } | Need::Price { .. }))
 }
 
 /// What Events call a step that was taken.

@@ -1,12 +1,15 @@
-//! The calls that make something in an Environment with limits and that may not show yet.
+//! What is known of an Environment with limits: the calls that make something there and may not show yet, and a look at all
+//! of it that holds for as long as nobody spends.
 //!
-//! They are on record, so the record says which are left: one that made nothing is taken off it, whoever finds that out.
+//! Calls are on record, so the record says which are left: one that made nothing is taken off it, whoever finds that out.
 //! Only until the caches show the record does the account know better than they do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use setpoint_api::machine::Machine;
 use setpoint_api::step::Action;
+use setpoint_core::observation::Observation;
 
 use crate::runtime::cache::{Cache, Expected, Follows};
 use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
@@ -16,12 +19,43 @@ use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
 pub struct Account {
     /// Calls by their ids, each with the write that put it on record.
     begun: BTreeMap<String, Expected>,
+    look: Option<Look>,
+}
+
+/// A look since which nobody has spent, and the generation of the rules it was made for: by others, anybody may have.
+#[derive(Debug)]
+struct Look {
+    rules: Option<i64>,
+    observation: Arc<Observation>,
 }
 
 impl Account {
     /// A call is about to be made; `machine` has it on record.
     pub(super) fn begin(&mut self, intent: &str, machine: &Machine, machines: &Cache<Machine>) {
         self.begun.insert(intent.to_owned(), machines.expect(machine));
+    }
+
+    /// Something is about to be spent: what was seen before does not hold any more.
+    pub(super) fn spend(&mut self) {
+        self.look = None;
+    }
+
+    /// A look that shows what these calls made, if there is one that holds. One that somebody else made later tells more.
+    pub(super) fn look(
+        &self,
+        rules: Option<i64>,
+        calls: &BTreeSet<String>,
+        later: Option<Arc<Observation>>,
+    ) -> Option<Arc<Observation>> {
+        let own = self.look.as_ref().filter(|look| look.rules == rules).map(|look| &look.observation)?;
+        let later = later.filter(|later| later.observed_at > own.observed_at && shows(later, calls));
+        Some(later.unwrap_or_else(|| own.clone())).filter(|look| shows(look, calls))
+    }
+
+    /// Keeps a look for those who ask next, if it shows everything.
+    pub(super) fn keep(&mut self, rules: Option<i64>, calls: &BTreeSet<String>, observation: &Arc<Observation>) {
+        let observation = observation.clone();
+        self.look = shows(&observation, calls).then_some(Look { rules, observation });
     }
 
     /// The calls that a look has to show before it tells how much there is. To be asked before that look is made: what is
@@ -35,6 +69,13 @@ impl Account {
     }
 }
 
+/// Whether a look tells how much there is: it shows everything, and what was made by each of these calls.
+pub(super) fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
+    let marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
+    let shown: BTreeSet<&str> = marks.filter_map(|mark| mark.intent.as_deref()).collect();
+    look.completeness.is_complete() && calls.iter().all(|call| shown.contains(call.as_str()))
+}
+
 /// Whether a step makes a guest.
 pub(super) fn makes(action: Action) -> bool {
     matches!(action, Action::Create | Action::Replace)
@@ -42,11 +83,41 @@ pub(super) fn makes(action: Action) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
+    use setpoint_core::observation::Completeness;
 
     use super::*;
     use crate::runtime::Caches;
+
+    fn look(second: i64) -> Arc<Observation> {
+        let observed_at = Timestamp::constant(second, 0);
+        Arc::new(Observation { completeness: Completeness::Complete, guests: Vec::new(), observed_at })
+    }
+
+    #[test]
+    fn a_look_holds_until_somebody_spends() {
+        let (none, call) = (BTreeSet::new(), BTreeSet::from(["call".to_owned()]));
+        let mut account = Account::default();
+        assert_eq!(account.look(Some(1), &none, Some(look(5))), None, "who knows what was spent before");
+        account.keep(Some(1), &call, &look(10));
+        assert_eq!(account.look(Some(1), &none, None), None, "one that lacks something is not kept");
+        account.keep(Some(1), &none, &look(10));
+        let rows = [
+            ("as it was kept", Some(1), &none, None, Some(10)),
+            ("a later one tells more", Some(1), &none, Some(look(20)), Some(20)),
+            ("an earlier one does not", Some(1), &none, Some(look(5)), Some(10)),
+            ("something has to show that does not", Some(1), &call, Some(look(20)), None),
+            ("other rules", Some(2), &none, None, None),
+        ];
+        for (name, rules, calls, later, expected) in rows {
+            let found = account.look(rules, calls, later).map(|look| look.observed_at.as_second());
+            assert_eq!(found, expected, "{name}");
+        }
+        account.spend();
+        assert_eq!(account.look(Some(1), &none, Some(look(30))), None);
+    }
 
     fn machine(version: u32, intents: &[&str]) -> Machine {
         let intent = |id: &&str| -> Value {

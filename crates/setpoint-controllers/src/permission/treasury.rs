@@ -1,9 +1,9 @@
-//! What may be spent in an Environment with limits: one at a time looks at all of it, and writes down what it takes before
-//! it takes it.
+//! What may be spent in an Environment with limits: one at a time knows how much there is, and writes down what it takes
+//! before it takes it. A look at all of it is made once after each time that something is spent, whoever asks.
 //!
 //! What was begun and does not show yet leaves no room: how much there is is then not known, and whoever needs more waits.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -16,7 +16,7 @@ use setpoint_core::observation::Observation;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
-use super::account::{Account, makes};
+use super::account::{Account, makes, shows};
 use crate::environment::Sights;
 use crate::events::is_code;
 use crate::planning::Planning;
@@ -71,8 +71,12 @@ impl Treasury {
         let mut account = self.sights.account(name).lock_owned().await;
         let environment = Api::<Environment>::all(self.client.clone()).get(name).await?;
         let provider = self.planning.provider(name)?;
-        let calls = account.open_calls(name, &self.caches.machines);
-        let look = provider.observe(&Scope::Everything).await?.into_observation();
+        let (rules, calls) = (environment.metadata.generation, account.open_calls(name, &self.caches.machines));
+        let look: Arc<Observation> = match account.look(rules, &calls, self.sights.last(name)) {
+            Some(look) => look,
+            None => Arc::new(provider.observe(&Scope::Everything).await?.into_observation()),
+        };
+        account.keep(rules, &calls, &look);
         let usage = match shows(&look, &calls) {
             true => Usage::of(&look, self.planning.cluster(), &provider.abilities().guests),
             false => Usage::default(),
@@ -83,7 +87,8 @@ impl Treasury {
 
     /// Writes down what a call takes, before it is made. False if the Environment moves too fast.
     pub async fn enter(&self, spending: &mut Spending, step: &Step, intent: &str) -> Result<bool, Error> {
-        let Some((environment, _)) = &mut spending.limited else { return Ok(true) };
+        let Some((environment, account)) = &mut spending.limited else { return Ok(true) };
+        account.spend();
         let limits = environment.spec.guardrails.clone().unwrap_or_default();
         let Some(entry) = ledger_entry(step, intent, &limits, self.clock.now()) else { return Ok(true) };
         let api: Api<Environment> = Api::all(self.client.clone());
@@ -110,11 +115,4 @@ impl Treasury {
             account.begin(intent, machine, &self.caches.machines);
         }
     }
-}
-
-/// Whether a look shows what was made by each of these calls.
-fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
-    let marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
-    let shown: BTreeSet<&str> = marks.filter_map(|mark| mark.intent.as_deref()).collect();
-    calls.iter().all(|call| shown.contains(call.as_str()))
 }
