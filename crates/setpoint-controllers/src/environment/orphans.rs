@@ -49,6 +49,7 @@ impl Environments {
             done: &[],
             owner,
             requested_by: requester::UNKNOWN,
+            expires_at: None,
             cluster: &self.setup.cluster,
             now: round.now,
         });

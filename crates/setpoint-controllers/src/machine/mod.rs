@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
 use setpoint_api::machine::Machine;
@@ -71,6 +72,13 @@ impl Machines {
         }
     }
 
+    /// How long a Machine may still have a guest, where that has an end.
+    fn time_left(&self, machine: &Machine, now: Timestamp) -> Option<Duration> {
+        let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment))?;
+        let expires_at = machine::expires_at(machine, environment.spec.guardrails.as_ref())?;
+        Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
+    }
+
     /// Takes step after step, each decided anew and by the rules of that moment, until nothing is left that may be done.
     async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Progress, Error> {
         let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Progress::Rests(Next::Idle)) };
@@ -108,14 +116,19 @@ impl Controller for Machines {
             self.sights.calm(key, stir);
             return Ok(Next::Idle);
         };
-        if machine::is_settled(&machine) && writes::is_kept(&machine) && stir.is_none() {
-            return Ok(Next::Idle);
+        let left = self.time_left(&machine, round.now);
+        let is_over = left.is_some_and(|left| left.is_zero());
+        if machine::is_settled(&machine) && writes::is_kept(&machine) && stir.is_none() && !is_over {
+            return Ok(left.map_or(Next::Idle, Next::After));
         }
         match self.bring(machine, round).await? {
             Progress::Acted(_) => Ok(Next::After(Duration::ZERO)),
             Progress::Told(next) => {
                 self.sights.calm(key, stir);
-                Ok(next)
+                Ok(match (next, left) {
+                    (Next::Idle, Some(left)) if !is_over => Next::After(left),
+                    (next, _) => next,
+                })
             }
             Progress::Rests(next) => Ok(next),
         }

@@ -90,12 +90,17 @@ impl Machines {
             done: &settlement.done,
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
             requested_by: requested_by(machine),
+            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             cluster: self.planning.cluster(),
             now,
         });
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
+        let standing = match desired.expired_at {
+            Some(at) if standing.is_synced() => Standing::expired(at),
+            _ => standing,
+        };
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.asker.ask(&petition(machine, &planned, &held), round).await?;
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);

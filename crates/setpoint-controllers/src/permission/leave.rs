@@ -29,6 +29,8 @@ pub struct Asked<'a> {
     /// That object, by its uid, and who asked for what it says.
     pub owner: &'a str,
     pub requested_by: &'a str,
+    /// When the time of that object is over.
+    pub expires_at: Option<Timestamp>,
     pub cluster: &'a str,
     pub now: Timestamp,
 }
@@ -44,7 +46,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         sets: &sets,
         approval: asked.environment.spec.approval.as_ref(),
         guardrails: asked.environment.spec.guardrails.as_ref(),
-        expires_at: None,
+        expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
         under_way: &asked.under_way,
         usage: asked.spending.usage,
