@@ -97,10 +97,7 @@ impl Machines {
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let standing = match desired.expired_at {
-            Some(at) if standing.is_synced() => Standing::expired(at),
-            _ => standing,
-        };
+        let standing = standing.or_expired(desired.expired_at);
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.asker.ask(&petition(machine, &planned, &held), round).await?;
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);

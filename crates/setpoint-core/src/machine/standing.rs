@@ -72,10 +72,15 @@ impl Standing {
         Standing::new(ConditionStatus::False, reason::UNSOUND, message)
     }
 
-    /// Its guest is gone and none is made in its place.
-    pub fn expired(at: Timestamp) -> Standing {
-        let message = format!("its time was over at {at}: it has no guest any more, and gets none");
-        Standing::new(ConditionStatus::False, reason::EXPIRED, message)
+    /// The same for one that has had its time, if it has: that it is without a guest is not what its spec asks for.
+    pub fn or_expired(self, expired_at: Option<Timestamp>) -> Standing {
+        match expired_at {
+            Some(at) if self.is_synced() => {
+                let message = format!("its time was over at {at}: it has no guest any more, and gets none");
+                Standing::new(ConditionStatus::False, reason::EXPIRED, message)
+            }
+            _ => self,
+        }
     }
 
     pub fn refused(refused: &[Refusal]) -> Standing {
