@@ -42,6 +42,7 @@ impl Environments {
         let authorized = judge(&Asked {
             environment,
             steps: &plan.steps,
+            expires_at: None,
             under_way: BTreeSet::new(),
             gpus: BTreeMap::new(),
             spending: &spending,
@@ -49,7 +50,6 @@ impl Environments {
             done: &[],
             owner,
             requested_by: requester::UNKNOWN,
-            expires_at: None,
             cluster: &self.setup.cluster,
             now: round.now,
         });

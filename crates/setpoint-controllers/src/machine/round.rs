@@ -83,6 +83,7 @@ impl Machines {
         let authorized = judge(&Asked {
             environment,
             steps,
+            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
             gpus: gpus(desired, seen.guest(desired)),
             spending: &spending,
@@ -90,7 +91,6 @@ impl Machines {
             done: &settlement.done,
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
             requested_by: requested_by(machine),
-            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             cluster: self.planning.cluster(),
             now,
         });

@@ -18,6 +18,8 @@ use crate::change_set::Case;
 pub struct Asked<'a> {
     pub environment: &'a Environment,
     pub steps: &'a [Step],
+    /// When the time of the object is over that they serve.
+    pub expires_at: Option<Timestamp>,
     /// The calls whose outcome is not known.
     pub under_way: BTreeSet<String>,
     pub gpus: BTreeMap<Target, Gpus>,
@@ -29,8 +31,6 @@ pub struct Asked<'a> {
     /// That object, by its uid, and who asked for what it says.
     pub owner: &'a str,
     pub requested_by: &'a str,
-    /// When the time of that object is over.
-    pub expires_at: Option<Timestamp>,
     pub cluster: &'a str,
     pub now: Timestamp,
 }
