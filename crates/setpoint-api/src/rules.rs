@@ -82,8 +82,10 @@ pub(crate) fn bytes(path: &Path<'_>, value: &str, errors: &mut Errors) {
 /// The digest of a step.
 pub(crate) fn digest(path: &Path<'_>, value: &str, errors: &mut Errors) {
     let is_hex = |text: &str| text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    if !value.strip_prefix("sha256:").is_some_and(is_hex) {
-        errors.invalid(path, value, "must be \"sha256:\" and 64 lower-case hexadecimal digits");
+    // A keyed digest says so.
+    if !value.strip_prefix("hmac-").unwrap_or(value).strip_prefix("sha256:").is_some_and(is_hex) {
+        let detail = "must be \"sha256:\" or \"hmac-sha256:\" and 64 lower-case hexadecimal digits";
+        errors.invalid(path, value, detail);
     }
 }
 

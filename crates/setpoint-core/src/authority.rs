@@ -49,7 +49,7 @@ pub struct Input<'a> {
     pub approval: Option<&'a Approval>,
     /// The environment's limits; none where it has none.
     pub guardrails: Option<&'a Guardrails>,
-    /// When the environment's time is over.
+    /// When the time of the object is over.
     pub expires_at: Option<Timestamp>,
     /// What was done lately in the environment and counts against a budget.
     pub ledger: &'a [LedgerEntry],

@@ -28,8 +28,10 @@ pub struct Desired {
     pub depends_on: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
-    /// What becomes of the guest, once the object is being deleted.
+    /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
+    /// Since when its time has been over, if it is to go for that and not with its object.
+    pub expired_at: Option<Timestamp>,
     /// Fields whose drift is not corrected: `description`, `env.MODEL`.
     pub muted: Vec<Box<str>>,
     /// What the guest costs once it is as desired and runs; absent where no price is known.
@@ -81,9 +83,18 @@ impl Desired {
             depends_on: Vec::new(),
             protected: false,
             deletion: None,
+            expired_at: None,
             muted: Vec::new(),
             hourly_price: None,
             record: Record::default(),
+        }
+    }
+
+    /// Why the guest goes, once it is to.
+    pub(crate) fn farewell(&self) -> String {
+        match self.expired_at {
+            Some(at) => format!("its time was over at {at}"),
+            None => "the object is being deleted".to_owned(),
         }
     }
 

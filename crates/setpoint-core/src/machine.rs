@@ -2,6 +2,7 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
+//! | `lifetime` | how long it may have a guest |
 //! | `record` | which calls are settled by a look, which are begun |
 //! | `sight` | which guest is a Machine's, and what of it is shown |
 //! | `standing` | why the spec is not carried out, in one word and one sentence |
@@ -11,6 +12,7 @@
 //! Amounts become whole numbers of base units, variables are replaced, and what comes from a Secret stays secret. A
 //! field that is not set is left out, and so is not managed.
 
+mod lifetime;
 mod news;
 mod record;
 mod sight;
@@ -25,6 +27,7 @@ use setpoint_api::protection::is_protected;
 use setpoint_api::quantity::Quantity;
 use setpoint_api::step::{Refusal, Target};
 
+pub use self::lifetime::expires_at;
 pub use self::news::is_news;
 pub use self::record::{Settlement, begin, is_released, settle, strike_off};
 pub use self::sight::{Seen, observed};

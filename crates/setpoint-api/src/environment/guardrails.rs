@@ -30,7 +30,8 @@ pub struct Guardrails {
     /// How many basis points of traffic may be moved within an hour; 10 000 is all of an App's, once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_moved_bps_per_hour: Option<u32>,
-    /// How long a guest may live. Then it is deleted, if the gate lets it be.
+    /// How long a Machine may have a guest, counted from when the Machine was made. Then the guest goes as the Machine's
+    /// deletionPolicy says, if the gate lets it, and none is made in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 60))]
     pub ttl_seconds: Option<u32>,
@@ -53,6 +54,9 @@ impl Guardrails {
         }
         if let Some(seconds) = self.ttl_seconds.filter(|seconds| *seconds < 60) {
             errors.invalid(&path.field("ttlSeconds"), seconds, "must be greater than or equal to 60");
+        }
+        if self.allow_fallback {
+            errors.forbidden(&path.field("allowFallback"), "no deployer offers another type of GPU yet");
         }
     }
 }

@@ -54,6 +54,11 @@ fn what_is_wrong_is_said_with_its_field() {
             &["spec.guardrails.ttlSeconds: Invalid value: 59: must be greater than or equal to 60"],
         ),
         (
+            "nobody is promised what nothing does",
+            json!({"guardrails": {"allowFallback": true}}),
+            &["spec.guardrails.allowFallback: Forbidden: no deployer offers another type of GPU yet"],
+        ),
+        (
             "no more destroys are allowed than the ledger can count",
             json!({"guardrails": {"maxDestroysPerHour": 1001}}),
             &["spec.guardrails.maxDestroysPerHour: Invalid value: 1001: must be less than or equal to 1000"],

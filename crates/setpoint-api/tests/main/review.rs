@@ -64,9 +64,10 @@ fn what_is_wrong_is_said_with_its_field() {
             "a digest is a digest",
             json!({"digests": ["sha256:abc"]}),
             &[
-                r#"spec.digests[0]: Invalid value: "sha256:abc": must be "sha256:" and 64 lower-case hexadecimal digits"#,
+                r#"spec.digests[0]: Invalid value: "sha256:abc": must be "sha256:" or "hmac-sha256:" and 64 lower-case hexadecimal digits"#,
             ],
         ),
+        ("steps have keyed digests", json!({"digests": [format!("hmac-{DIGEST}")]}), &[]),
         (
             "a step is named once",
             json!({"digests": [DIGEST, DIGEST]}),

@@ -36,7 +36,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_deployer::{Provider, Registry};
 
-pub use self::sights::{Account, Sights};
+pub use self::sights::Sights;
 use self::status::Standing;
 use self::sweep::Survey;
 use crate::events::{Recorder, is_code};

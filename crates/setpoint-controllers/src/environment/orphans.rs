@@ -43,6 +43,7 @@ impl Environments {
         let authorized = judge(&Asked {
             environment,
             steps: &plan.steps,
+            expires_at: None,
             under_way: BTreeSet::new(),
             gpus: BTreeMap::new(),
             spending: &spending,

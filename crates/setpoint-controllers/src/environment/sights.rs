@@ -1,12 +1,13 @@
 //! What was last seen of each Environment, and which Machines that concerns: what the sweep of Environments and the work on
 //! Machines share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use setpoint_core::observation::Observation;
 
+use crate::permission::Account;
 use crate::queue::Queue;
 use crate::runtime::Name;
 
@@ -17,18 +18,16 @@ pub struct Sights(Arc<Mutex<Seen>>);
 #[derive(Debug, Default)]
 struct Seen {
     looks: BTreeMap<String, Arc<Observation>>,
-    /// Machines that have to be looked at although their status says that all is well.
-    stirred: BTreeSet<Name>,
+    /// Machines that have to be looked at although their status says that all is well, each since which stir.
+    stirred: BTreeMap<Name, Stir>,
+    stirs: u64,
     machines: Option<Arc<Queue<Name>>>,
     accounts: BTreeMap<String, Arc<tokio::sync::Mutex<Account>>>,
 }
 
-/// What was begun in an environment with limits and may not show yet. Who holds it is the only one to spend there.
-#[derive(Debug, Default)]
-pub struct Account {
-    /// The calls that make something, by their ids.
-    pub begun: BTreeSet<String>,
-}
+/// One time that a Machine was stirred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stir(u64);
 
 impl Sights {
     pub(crate) fn connect(&self, machines: &Arc<Queue<Name>>) {
@@ -51,7 +50,9 @@ impl Sights {
     /// Has a Machine looked at, whatever its status says.
     pub fn stir(&self, machine: Name) {
         let mut seen = self.0.lock();
-        seen.stirred.insert(machine.clone());
+        seen.stirs += 1;
+        let stir = Stir(seen.stirs);
+        seen.stirred.insert(machine.clone(), stir);
         let queue = seen.machines.clone();
         drop(seen);
         queue.iter().for_each(|queue| queue.add(machine.clone()));
@@ -63,18 +64,42 @@ impl Sights {
         queue.iter().for_each(|queue| queue.add(machine.clone()));
     }
 
-    /// Whether a Machine is to be looked at; from then on it is not, until it is stirred again.
-    pub(crate) fn take_stirred(&self, machine: &Name) -> bool {
-        self.0.lock().stirred.remove(machine)
+    /// Whether a Machine is to be looked at, and since when.
+    pub(crate) fn stirred(&self, machine: &Name) -> Option<Stir> {
+        self.0.lock().stirred.get(machine).copied()
     }
 
-    /// It was not looked at after all.
-    pub(crate) fn keep_stirred(&self, machine: &Name) {
-        self.0.lock().stirred.insert(machine.clone());
+    /// A Machine was looked at, and what was seen is on record. If it was stirred again meanwhile, it stays so.
+    pub(crate) fn calm(&self, machine: &Name, stir: Option<Stir>) {
+        let mut seen = self.0.lock();
+        if seen.stirred.get(machine).copied() == stir {
+            seen.stirred.remove(machine);
+        }
     }
 
     /// The account of an environment, which one at a time may hold.
     pub(crate) fn account(&self, environment: &str) -> Arc<tokio::sync::Mutex<Account>> {
         self.0.lock().accounts.entry(environment.to_owned()).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stir_lasts_until_a_look_that_began_after_it_is_on_record() {
+        let (sights, web) = (Sights::default(), Name::new("default", "web"));
+        assert_eq!(sights.stirred(&web), None);
+        sights.stir(web.clone());
+        let first = sights.stirred(&web);
+        assert!(first.is_some());
+        assert_eq!(sights.stirred(&web), first, "a round that comes to nothing takes nothing away");
+        sights.stir(web.clone());
+        sights.calm(&web, first);
+        let second = sights.stirred(&web);
+        assert!(second.is_some(), "it was stirred again while it was looked at");
+        sights.calm(&web, second);
+        assert_eq!(sights.stirred(&web), None);
     }
 }

@@ -17,7 +17,8 @@ use crate::runtime::Clock;
 
 /// How long a guest is given to shut down.
 const GRACE: Duration = Duration::from_secs(30);
-/// How old a call may be when a guest is made by it: whoever leads after us may have given it up for lost by then.
+/// How old a call may be when a step that makes a guest begins: whoever leads after us may have given it up for lost by
+/// then.
 const FRESH: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a step is taken with.
@@ -27,6 +28,8 @@ pub(super) struct Act<'a> {
     pub(super) intent: &'a Intent,
     pub(super) seen: &'a Seen<'a>,
     pub(super) clock: Clock,
+    /// Whether the leadership under which the call was written down still lasts.
+    pub(super) leads: &'a (dyn Fn() -> bool + Send + Sync),
 }
 
 /// How sure it is that a step that failed had no effect.
@@ -46,6 +49,9 @@ impl Act<'_> {
     pub(super) async fn take(&self, step: &Step) -> Result<(), Failed> {
         let (provider, intent) = (self.provider, self.intent.id.as_str());
         let id = step.provider_id.as_deref().unwrap_or_default();
+        if matches!(step.action, Action::Create | Action::Replace) && !self.is_fresh() {
+            return Err(self.given_up("it took too long to write it down, and is tried again"));
+        }
         match step.action {
             Action::Create => self.make().await,
             Action::Replace if step.create_first => {
@@ -54,6 +60,10 @@ impl Act<'_> {
             }
             Action::Replace => {
                 provider.delete(intent, id).await?;
+                // However long that took: as long as we lead, nobody else makes the new one.
+                if !(self.leads)() {
+                    return Err(self.given_up("another leads by now, and goes on with it"));
+                }
                 self.make().await.map_err(Failed::in_part)
             }
             Action::Update | Action::Grow => self.write(step, id).await,
@@ -72,12 +82,16 @@ impl Act<'_> {
         }
     }
 
+    fn is_fresh(&self) -> bool {
+        self.clock.now().duration_since(self.intent.started_at) <= FRESH
+    }
+
+    /// No guest is made by this call any more.
+    fn given_up(&self, why: &str) -> Failed {
+        Failed::Perhaps(Error::provider(Operation::Create, &self.desired.target.name, Fault::Unreachable, why))
+    }
+
     async fn make(&self) -> Result<(), Failed> {
-        if self.clock.now().duration_since(self.intent.started_at) > FRESH {
-            let late = "it took too long to write it down, and is tried again";
-            let target = &self.desired.target.name;
-            return Err(Failed::Perhaps(Error::provider(Operation::Create, target, Fault::Unreachable, late)));
-        }
         let order = self.order(self.desired.fields.clone(), self.desired.provider_id.clone());
         self.provider.create(&order).await?;
         Ok(())
@@ -115,6 +129,93 @@ impl Failed {
     fn in_part(self) -> Failed {
         match self {
             Failed::Surely(error) | Failed::Perhaps(error) => Failed::Perhaps(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use setpoint_api::step::Target;
+    use setpoint_core::check::check;
+    use setpoint_core::desired::Create;
+    use setpoint_core::digest::Key;
+    use setpoint_core::observation::Observation;
+    use setpoint_core::plan::{Input, Orphans, Policy, plan};
+    use setpoint_core::value::Value;
+    use setpoint_deployer::provider::Scope;
+    use setpoint_deployer::simulated::{Place, Program, Simulated};
+
+    use super::*;
+
+    const OURS: &str = "ours";
+
+    fn web(image: &str) -> Desired {
+        let target = Target { namespace: "default".into(), name: "web".into(), kind: "Machine".into() };
+        let fields = [("image", Value::from(image))].into_iter().collect();
+        Desired { fields, ..Desired::new(target, "uid") }
+    }
+
+    fn intent(action: Action, started_at: Timestamp) -> Intent {
+        let (id, digest) = (format!("{action:?}"), "digest".to_owned());
+        Intent { id, action, digest, started_at, epoch: 1, provider_id: None, change_set: None }
+    }
+
+    fn replacement(desired: &Desired, look: &Observation, provider: &dyn Provider, key: &Key) -> Step {
+        let input = Input {
+            environment: "lab",
+            cluster: OURS,
+            capabilities: &provider.abilities().guests,
+            desired: std::slice::from_ref(desired),
+            observation: look,
+            policy: Policy { create: Create::Always, orphans: Orphans::Ignore },
+            key,
+        };
+        let plan = plan(&input);
+        assert!(check(&input, &plan).is_empty());
+        let [step] = plan.steps.as_slice() else { panic!("one step: {plan}") };
+        assert_eq!((step.action, step.create_first), (Action::Replace, false));
+        step.clone()
+    }
+
+    /// The images of what is there after a guest was to be replaced where every call takes a while.
+    async fn replaced(latency_ms: u64, written_before_ms: i64, leads: bool) -> Vec<Value> {
+        let clock = Clock::simulated(Timestamp::constant(1_900_000_000, 0));
+        let place = Place::new(Program { creates_before_delete: false, ..Program::default() }, clock.now());
+        let provider = Simulated::new(&place, OURS);
+        let nothing = Provider::observe(&provider, &Scope::Everything).await.expect("a look").into_observation();
+        let capabilities = &provider.abilities().guests;
+        let key = Key::new([7; 32]);
+        let seen = |observation| Seen { cluster: OURS, capabilities, key: &key, observation };
+        let (old, created) = (web("a:1"), intent(Action::Create, clock.now()));
+        let act =
+            Act { provider: &provider, desired: &old, intent: &created, seen: &seen(&nothing), clock, leads: &|| true };
+        act.make().await.expect("the first guest");
+        let look = Provider::observe(&provider, &Scope::Everything).await.expect("a look").into_observation();
+        place.reprogram(Program { latency_ms, ..place.program() }).expect("slower");
+        let (new, begun) = (web("a:2"), clock.now() - SignedDuration::from_millis(written_before_ms));
+        let (step, call) = (replacement(&new, &look, &provider, &key), intent(Action::Replace, begun));
+        let act =
+            Act { provider: &provider, desired: &new, intent: &call, seen: &seen(&look), clock, leads: &|| leads };
+        let outcome = act.take(&step).await;
+        assert!(matches!(outcome, Ok(()) | Err(Failed::Perhaps(_))), "only a look can tell: {outcome:?}");
+        let image = |instance: setpoint_deployer::provider::Instance| {
+            instance.guest.config.field("image").known().copied().cloned()
+        };
+        place.truth().into_iter().filter_map(image).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_that_takes_long_to_go_is_still_replaced() {
+        let rows: [(&str, u64, i64, bool, &[&str]); 4] = [
+            ("at once", 1, 0, true, &["a:2"]),
+            ("its removal takes longer than a call may wait to begin", 20_000, 0, true, &["a:2"]),
+            ("another leads before the new one is made", 20_000, 0, false, &[]),
+            ("the call is too old to begin", 1, 6_000, true, &["a:1"]),
+        ];
+        for (name, latency_ms, written_before_ms, leads, expected) in rows {
+            let left = replaced(latency_ms, written_before_ms, leads).await;
+            assert_eq!(left, expected.iter().map(|image| Value::from(*image)).collect::<Vec<_>>(), "{name}");
         }
     }
 }

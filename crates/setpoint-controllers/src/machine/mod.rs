@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
 use setpoint_api::machine::Machine;
@@ -71,24 +72,31 @@ impl Machines {
         }
     }
 
-    /// Takes step after step, each decided anew, until nothing is left that may be done.
-    async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Next, Error> {
-        let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Next::Idle) };
+    /// How long a Machine may still have a guest, where that has an end.
+    fn time_left(&self, machine: &Machine, now: Timestamp) -> Option<Duration> {
+        let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment))?;
+        let expires_at = machine::expires_at(machine, environment.spec.guardrails.as_ref())?;
+        Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
+    }
+
+    /// Takes step after step, each decided anew and by the rules of that moment, until nothing is left that may be done.
+    async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Progress, Error> {
+        let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Progress::Rests(Next::Idle)) };
         let environment = Name::new("", &machine.spec.environment);
-        let Some(environment) = self.caches.environments.get(&environment) else {
-            return self.without_environment(&machine, round).await;
-        };
-        if self.planning.provider(&machine.spec.environment).is_err() {
-            return self.before_opening(&machine, round).await;
-        }
         let mut taken = BTreeSet::new();
         for _ in 0..STEPS_AT_ONCE {
+            let Some(environment) = self.caches.environments.get(&environment) else {
+                return self.without_environment(&machine, round).await.map(Progress::Rests);
+            };
+            if self.planning.provider(&machine.spec.environment).is_err() {
+                return self.before_opening(&machine, round).await.map(Progress::Rests);
+            }
             match self.step(&environment, &machine, &mut taken, round).await? {
-                Progress::Acted(written) => machine = Arc::new(*written),
-                Progress::Rests(next) => return Ok(next),
+                Progress::Acted(written) => machine = written,
+                rests => return Ok(rests),
             }
         }
-        Ok(Next::After(Duration::ZERO))
+        Ok(Progress::Acted(machine))
     }
 }
 
@@ -103,16 +111,27 @@ impl Controller for Machines {
     }
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
-        let is_stirred = self.sights.take_stirred(key);
-        let Some(machine) = self.caches.machines.get(key) else { return Ok(Next::Idle) };
-        if machine::is_settled(&machine) && writes::is_kept(&machine) && !is_stirred {
+        let stir = self.sights.stirred(key);
+        let Some(machine) = self.caches.machines.get(key) else {
+            self.sights.calm(key, stir);
             return Ok(Next::Idle);
+        };
+        let left = self.time_left(&machine, round.now);
+        let is_over = left.is_some_and(|left| left.is_zero());
+        if machine::is_settled(&machine) && writes::is_kept(&machine) && stir.is_none() && !is_over {
+            return Ok(left.map_or(Next::Idle, Next::After));
         }
-        let brought = self.bring(machine, round).await;
-        if is_stirred && brought.is_err() {
-            self.sights.keep_stirred(key);
+        match self.bring(machine, round).await? {
+            Progress::Acted(_) => Ok(Next::After(Duration::ZERO)),
+            Progress::Told(next) => {
+                self.sights.calm(key, stir);
+                Ok(match (next, left) {
+                    (Next::Idle, Some(left)) if !is_over => Next::After(left),
+                    (next, _) => next,
+                })
+            }
+            Progress::Rests(next) => Ok(next),
         }
-        brought
     }
 
     fn about(&self, key: &Name) -> Option<ObjectReference> {

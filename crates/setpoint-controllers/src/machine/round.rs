@@ -13,7 +13,7 @@ use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Action, Step, Target, WaitsOn};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::gate::{Gpus, Need, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
@@ -33,8 +33,10 @@ const UNSEEN: Duration = Duration::from_secs(5);
 /// What came of a look.
 pub(super) enum Progress {
     /// A step was taken; the Machine is on record like this. What came of it has yet to be seen.
-    Acted(Box<Machine>),
-    /// Nothing more can be done for now.
+    Acted(Arc<Machine>),
+    /// Nothing more can be done for now, and what was seen is on record.
+    Told(Next),
+    /// Nothing more can be done for now. What was to be seen has yet to be.
     Rests(Next),
 }
 
@@ -60,8 +62,8 @@ impl Machines {
         };
         let target = machine::target(&machine.metadata);
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
-            self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
-            return Ok(Progress::Rests(Next::Idle));
+            let is_told = self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
+            return Ok(if is_told { Progress::Told(Next::Idle) } else { Progress::Rests(Next::After(MOVED)) });
         };
         let seen = Seen {
             cluster: self.planning.cluster(),
@@ -73,7 +75,7 @@ impl Machines {
         let cases = change_set::cases(&self.caches, &target);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
         if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
-            return self.release(machine, round).await.map(Progress::Rests);
+            return self.release(machine, round).await.map(Progress::Told);
         }
         let steps = &planned.change_set.steps;
         let mut spending = self.treasury.spending(environment, steps).await?;
@@ -81,6 +83,7 @@ impl Machines {
         let authorized = judge(&Asked {
             environment,
             steps,
+            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
             gpus: gpus(desired, seen.guest(desired)),
             spending: &spending,
@@ -94,6 +97,7 @@ impl Machines {
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
+        let standing = standing.or_expired(desired.expired_at);
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         self.asker.ask(&petition(machine, &planned, &held), round).await?;
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
@@ -102,7 +106,7 @@ impl Machines {
             return match free {
                 // To do it over and over would not help.
                 Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => Ok(Progress::Rests(rest(&planned, &verdicts, &standing, now))),
+                None if is_written => Ok(Progress::Told(rest(&planned, &verdicts, &standing, now))),
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
@@ -133,11 +137,14 @@ impl Machines {
             return Ok(Progress::Rests(Next::After(MOVED)));
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
-        let act = Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock };
+        self.treasury.begin(spending, step, &intent.id, &machine);
+        let leads = || self.context.epoch() == epoch;
+        let act =
+            Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
             Ok(()) => {
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
-                Ok(Progress::Acted(Box::new(machine)))
+                Ok(Progress::Acted(Arc::new(machine)))
             }
             Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
         }
@@ -216,12 +223,18 @@ fn rest(planned: &Planned, verdicts: &[Verdict], standing: &Standing, now: Times
     match () {
         () if standing.is_synced() => Next::Idle,
         () if let Some(until) = until => Next::After(Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
-        () if standing.reason == machine::reason::OVER_LIMIT => Next::After(UNSEEN),
+        () if verdicts.iter().any(lacks_knowledge) => Next::After(UNSEEN),
         () if on(&[WaitsOn::Intent, WaitsOn::Provider]) => Next::After(PASSING),
         () if on(&[WaitsOn::Observation]) => Next::After(UNSEEN),
         () if standing.reason == machine::reason::PROGRESSING => Next::After(PASSING),
         () => Next::Idle,
     }
+}
+
+/// Whether nobody knows how much there is, or what a step costs. Whom a limit holds back is woken when something goes.
+fn lacks_knowledge(verdict: &Verdict) -> bool {
+    let Verdict::Wait { needs } = verdict else { return false };
+    needs.iter().any(|need| matches!(need, Need::Usage { .. } | Need::Price { .. }))
 }
 
 /// What Events call a step that was taken.

@@ -14,7 +14,8 @@ use setpoint_core::machine::{SYNCED, condition};
 use crate::environment::Sights;
 use crate::queue::Queue;
 use crate::runtime::caches::{
-    MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_SOURCE, source_value,
+    MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_LIMIT, MACHINES_BY_SOURCE,
+    source_value,
 };
 use crate::runtime::{Cache, Caches, Change, Name};
 
@@ -43,7 +44,12 @@ fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sigh
     match (&change.before, &change.after) {
         // What is protected or muted is no part of the spec, and neither is the wish for a fresh look.
         (Some(before), Some(after)) if marks(before) != marks(after) => sights.stir(name.clone()),
+        // What it takes its values from may have changed while nobody was there to hear of it.
+        (None, Some(first)) if !first.spec.sources().is_empty() => sights.stir(name.clone()),
         _ => sights.wake(name.clone()),
+    }
+    if gives_back(change) {
+        wake_held(&machine.spec.environment, machines, |held| sights.wake(held));
     }
     if !is_turning(change) {
         return;
@@ -72,14 +78,36 @@ fn is_turning(change: &Change<Machine>) -> bool {
     stands(before) != stands(after)
 }
 
-/// Its rules are others: what waited may go on.
+/// Whether there is less of a Machine than there was, so that others may have more.
+fn gives_back(change: &Change<Machine>) -> bool {
+    let (Some(before), after) = (&change.before, &change.after) else { return false };
+    let takes = |machine: &Machine| {
+        let status = machine.status.as_ref();
+        (status.is_some_and(|status| status.run.is_some()), status.and_then(|status| status.hourly_cost))
+    };
+    let ((was_there, cost_then), (is_there, cost)) = (takes(before), after.as_deref().map(takes).unwrap_or_default());
+    after.is_none() || (was_there && !is_there) || cost < cost_then
+}
+
+/// Those that a limit of an Environment holds back.
+fn wake_held(environment: &str, machines: &Cache<Machine>, wake: impl Fn(Name)) {
+    machines.by(&MACHINES_BY_LIMIT, environment).iter().for_each(|held| wake(Name::of(&**held)));
+}
+
+/// Its rules are others: what waited may go on. Or there is something else there than there was: what a limit held may.
 fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue: &Queue<Name>) {
+    let name = change.latest().metadata.name.as_deref().unwrap_or_default();
     if let (Some(before), Some(after)) = (&change.before, &change.after)
         && before.metadata.generation == after.metadata.generation
     {
+        let usage = |environment: &Environment| {
+            environment.status.as_ref().map(|status| (status.instances, status.gpus, status.hourly_cost))
+        };
+        if usage(before) != usage(after) {
+            wake_held(name, machines, |held| queue.add(held));
+        }
         return;
     }
-    let name = change.latest().metadata.name.as_deref().unwrap_or_default();
     let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
     here.iter().for_each(|machine| queue.add(Name::of(&**machine)));
 }
@@ -99,4 +127,97 @@ fn of_source(kind: SourceKind, source: &impl Resource<DynamicType = ()>, machine
     let Name { namespace, name } = Name::of(source);
     let readers = machines.by(&MACHINES_BY_SOURCE, &source_value(kind, &namespace, &name));
     readers.iter().for_each(|machine| sights.stir(Name::of(&**machine)));
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn machine(spec: Value) -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "web", "namespace": "default", "resourceVersion": "1"}, "spec": spec,
+        }))
+        .expect("a Machine")
+    }
+
+    fn config_map() -> PartialObjectMeta<ConfigMap> {
+        serde_json::from_value(json!({
+            "metadata": {"name": "settings", "namespace": "default", "resourceVersion": "2"},
+        }))
+        .expect("a ConfigMap")
+    }
+
+    /// A Machine with a status, by its name.
+    fn with_status(name: &str, status: Value) -> Machine {
+        let mut machine = machine(json!({"environment": "lab"}));
+        machine.metadata.name = Some(name.to_owned());
+        machine.status = Some(serde_json::from_value(status).expect("a status"));
+        machine
+    }
+
+    fn costly(hourly_cost: &str) -> Machine {
+        with_status("other", json!({"run": "running", "hourlyCost": hourly_cost}))
+    }
+
+    fn environment(instances: u32) -> Environment {
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment",
+            "metadata": {"name": "lab", "generation": 1, "resourceVersion": "1"},
+            "spec": {"deployer": {"name": "simulated"}}, "status": {"instances": instances},
+        }))
+        .expect("an Environment")
+    }
+
+    #[test]
+    fn what_a_limit_holds_is_woken_when_there_is_less() {
+        let held = json!({"conditions": [{"type": "Synced", "status": "False", "reason": "OverLimit"}]});
+        type Happens = fn(&Caches);
+        let rows: [(&str, Happens, bool); 5] = [
+            ("another costs more", |caches| caches.machines.apply(Event::Apply(costly("2"))), false),
+            ("another costs less", |caches| caches.machines.apply(Event::Apply(costly("0.5"))), true),
+            ("another is gone", |caches| caches.machines.apply(Event::Delete(costly("1"))), true),
+            ("a look shows as much", |caches| caches.environments.apply(Event::Apply(environment(1))), false),
+            ("a look shows less", |caches| caches.environments.apply(Event::Apply(environment(0))), true),
+        ];
+        for (name, happens, is_woken) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            caches.machines.apply(Event::Apply(with_status("held", held.clone())));
+            caches.machines.apply(Event::Apply(costly("1")));
+            caches.environments.apply(Event::Apply(environment(1)));
+            sights.connect(&queue);
+            wire(&caches, &queue, &sights);
+            happens(&caches);
+            let woken = queue.ready().contains(&Name::new("default", "held"));
+            assert_eq!(woken, is_woken, "{name}");
+        }
+    }
+
+    /// In whatever order the server tells of them.
+    #[test]
+    fn what_changed_before_anybody_listened_is_looked_at() {
+        let reads = json!({"environment": "lab", "variablesFrom": [{"configMap": "settings"}]});
+        let rows = [
+            ("the Machine comes first", reads.clone(), true, true),
+            ("the ConfigMap comes first", reads, false, true),
+            ("it reads nothing", json!({"environment": "lab"}), false, false),
+        ];
+        for (name, spec, machine_first, is_stirred) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            wire(&caches, &queue, &sights);
+            if !machine_first {
+                caches.config_maps.apply(Event::Apply(config_map()));
+            }
+            caches.machines.apply(Event::Apply(machine(spec)));
+            if machine_first {
+                caches.config_maps.apply(Event::Apply(config_map()));
+            }
+            assert_eq!(sights.stirred(&Name::new("default", "web")).is_some(), is_stirred, "{name}");
+        }
+    }
 }

@@ -71,10 +71,10 @@ impl Machines {
         Ok(Next::After(ABSENT))
     }
 
-    /// Says how a Machine stands, and nothing else.
-    pub(super) async fn tell(&self, machine: &Machine, standing: &Standing, round: &mut Round) -> Result<(), Error> {
+    /// Says how a Machine stands, and nothing else. False if it moved meanwhile.
+    pub(super) async fn tell(&self, machine: &Machine, standing: &Standing, round: &mut Round) -> Result<bool, Error> {
         let status = setpoint_core::machine::stood(machine, standing, round.now);
-        self.write_status(machine, status, round).await.map(drop)
+        Ok(self.write_status(machine, status, round).await?.is_some())
     }
 
     /// Writes the status if it says something new; gives back the Machine as it is then. `None` if it moved meanwhile.

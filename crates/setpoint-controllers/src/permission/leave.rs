@@ -18,6 +18,8 @@ use crate::change_set::Case;
 pub struct Asked<'a> {
     pub environment: &'a Environment,
     pub steps: &'a [Step],
+    /// When the time of the object is over that they serve.
+    pub expires_at: Option<Timestamp>,
     /// The calls whose outcome is not known.
     pub under_way: BTreeSet<String>,
     pub gpus: BTreeMap<Target, Gpus>,
@@ -45,7 +47,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         sets: &sets,
         approval: asked.environment.spec.approval.as_ref(),
         guardrails: asked.environment.spec.guardrails.as_ref(),
-        expires_at: None,
+        expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
         under_way: &asked.under_way,
         usage: asked.spending.usage,

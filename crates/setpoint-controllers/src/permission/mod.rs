@@ -4,12 +4,15 @@
 //! | --- | --- |
 //! | [`leave`] | which steps may be taken now |
 //! | [`treasury`] | what may be spent where there are limits, by one at a time |
+//! | [`account`] | the calls there that may not show yet |
 //! | [`asking`] | the ChangeSet of steps that wait for people |
 
+pub mod account;
 pub mod asking;
 pub mod leave;
 pub mod treasury;
 
+pub use account::Account;
 pub use asking::{Asker, Petition};
 pub use leave::{Asked, held, is_remembered_here_alone, judge, waits_for_people};
 pub use treasury::{Spending, Treasury};

@@ -1,24 +1,25 @@
-//! What may be spent in an Environment with limits: one at a time looks at all of it, and writes down what it takes before
-//! it takes it.
+//! What may be spent in an Environment with limits: one at a time knows how much there is, and writes down what it takes
+//! before it takes it. A look at all of it is made once after each time that something is spent, whoever asks.
 //!
 //! What was begun and does not show yet leaves no room: how much there is is then not known, and whoever needs more waits.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use setpoint_api::environment::{Environment, Guardrails, LedgerEntry};
-use setpoint_api::step::{Action, Step};
+use setpoint_api::machine::Machine;
+use setpoint_api::step::Step;
 use setpoint_core::gate::{Usage, ledger_entry, record};
 use setpoint_core::observation::Observation;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::environment::{Account, Sights};
+use super::account::{Account, makes, shows};
+use crate::environment::Sights;
 use crate::events::is_code;
 use crate::planning::Planning;
-use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
 use crate::runtime::{Caches, Clock, Context, Error};
 
 /// How often a write is tried that meets those of others.
@@ -70,33 +71,24 @@ impl Treasury {
         let mut account = self.sights.account(name).lock_owned().await;
         let environment = Api::<Environment>::all(self.client.clone()).get(name).await?;
         let provider = self.planning.provider(name)?;
-        let look = provider.observe(&Scope::Everything).await?.into_observation();
-        let shown = shown(&look);
-        account.begun.retain(|intent| !shown.contains(intent.as_str()));
-        let is_behind = !account.begun.is_empty() || self.is_expecting(name, &shown);
-        let usage = match is_behind {
-            true => Usage::default(),
-            false => Usage::of(&look, self.planning.cluster(), &provider.abilities().guests),
+        let (rules, calls) = (environment.metadata.generation, account.open_calls(name, &self.caches.machines));
+        let look: Arc<Observation> = match account.look(rules, &calls, self.sights.last(name)) {
+            Some(look) => look,
+            None => Arc::new(provider.observe(&Scope::Everything).await?.into_observation()),
+        };
+        account.keep(rules, &calls, &look);
+        let usage = match shows(&look, &calls) {
+            true => Usage::of(&look, self.planning.cluster(), &provider.abilities().guests),
+            false => Usage::default(),
         };
         let ledger = environment.status.as_ref().map(|status| status.ledger.clone()).unwrap_or_default();
         Ok(Spending { usage, ledger, limited: Some((environment, account)) })
     }
 
-    /// Whether a Machine has a call on record that makes something, and that does not show yet.
-    fn is_expecting(&self, environment: &str, shown: &BTreeSet<&str>) -> bool {
-        let machines = self.caches.machines.by(&MACHINES_BY_ENVIRONMENT, environment);
-        let statuses = machines.iter().filter_map(|machine| machine.status.as_ref());
-        statuses
-            .flat_map(|status| &status.intents)
-            .any(|intent| makes(intent.action) && !shown.contains(intent.id.as_str()))
-    }
-
     /// Writes down what a call takes, before it is made. False if the Environment moves too fast.
     pub async fn enter(&self, spending: &mut Spending, step: &Step, intent: &str) -> Result<bool, Error> {
         let Some((environment, account)) = &mut spending.limited else { return Ok(true) };
-        if makes(step.action) {
-            account.begun.insert(intent.to_owned());
-        }
+        account.spend();
         let limits = environment.spec.guardrails.clone().unwrap_or_default();
         let Some(entry) = ledger_entry(step, intent, &limits, self.clock.now()) else { return Ok(true) };
         let api: Api<Environment> = Api::all(self.client.clone());
@@ -116,13 +108,11 @@ impl Treasury {
         }
         Ok(false)
     }
-}
 
-/// The intents that guests were made under.
-fn shown(look: &Observation) -> BTreeSet<&str> {
-    look.guests.iter().filter_map(|guest| guest.mark.as_ref()?.intent.as_deref()).collect()
-}
-
-fn makes(action: Action) -> bool {
-    matches!(action, Action::Create | Action::Replace)
+    /// A call is on record, as the Machine shows, and is about to be made.
+    pub fn begin(&self, spending: &mut Spending, step: &Step, intent: &str, machine: &Machine) {
+        if let Some((_, account)) = spending.limited.as_mut().filter(|_| makes(step.action)) {
+            account.begin(intent, machine, &self.caches.machines);
+        }
+    }
 }

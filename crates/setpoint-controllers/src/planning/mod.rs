@@ -15,6 +15,7 @@ mod sources;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
@@ -101,7 +102,7 @@ impl Subject {
     }
 
     /// A Machine as it would be if it were deleted now.
-    pub fn deleted(machine: &Machine, now: jiff::Timestamp) -> Subject {
+    pub fn deleted(machine: &Machine, now: Timestamp) -> Subject {
         let mut machine = machine.clone();
         machine.metadata.deletion_timestamp.get_or_insert(Time(now));
         Subject { machine: Arc::new(machine) }
@@ -109,6 +110,12 @@ impl Subject {
 
     pub fn target(&self) -> Target {
         machine::target(&self.machine.metadata)
+    }
+
+    /// Since when its time has been over, unless it is being deleted anyway.
+    fn expired_at(&self, environment: &Environment, now: Timestamp) -> Option<Timestamp> {
+        let expires_at = machine::expires_at(&self.machine, environment.spec.guardrails.as_ref());
+        expires_at.filter(|at| *at <= now && self.machine.metadata.deletion_timestamp.is_none())
     }
 }
 
@@ -170,7 +177,7 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         let related = self.related(subjects);
         let all: Vec<&Subject> = subjects.iter().chain(&related).collect();
-        let (desired, refused) = self.desires(&*provider, &all).await?;
+        let (desired, refused) = self.desires(environment, &*provider, &all, observation.observed_at).await?;
         let capabilities = provider.abilities().guests.clone();
         let input = Input {
             environment: name_of(environment),
@@ -192,19 +199,24 @@ impl Planning {
         Ok(Planned { change_set, desired, observation, capabilities })
     }
 
-    /// What Machines desire, with its price; and those of them that cannot be read.
+    /// What Machines desire, with its price; and those of them that cannot be read. One that has had its time desires what
+    /// one does that is being deleted.
     async fn desires(
         &self,
+        environment: &Environment,
         provider: &dyn Provider,
         subjects: &[&Subject],
+        now: Timestamp,
     ) -> Result<(Vec<Desired>, Vec<Refusal>), Error> {
         let sources = sources::read(&self.client, subjects).await?;
         let (mut desires, mut refused) = (Vec::with_capacity(subjects.len()), Vec::new());
-        for Subject { machine } in subjects {
-            match machine::desire(machine, &sources) {
+        for subject in subjects {
+            let expired_at = subject.expired_at(environment, now);
+            let ended = expired_at.map(|at| Subject::deleted(&subject.machine, at));
+            match machine::desire(&ended.as_ref().unwrap_or(subject).machine, &sources) {
                 Ok(desired) => {
                     let hourly_price = provider.quote(&desired.fields).await?;
-                    desires.push(Desired { hourly_price, ..desired });
+                    desires.push(Desired { hourly_price, expired_at, ..desired });
                 }
                 Err(problems) => refused.extend(problems),
             }
@@ -212,8 +224,14 @@ impl Planning {
         Ok((desires, refused))
     }
 
-    /// The stored Machines that some have to do with: which they depend on, which depend on one that is deleted, and which
-    /// claim the same guest.
+    /// Whether the time of a Machine has an end, as far as is known.
+    fn may_expire(&self, machine: &Machine) -> bool {
+        let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment));
+        environment.is_some_and(|it| machine::expires_at(machine, it.spec.guardrails.as_ref()).is_some())
+    }
+
+    /// The stored Machines that some have to do with: which they depend on, which depend on one that goes, and which claim
+    /// the same guest.
     fn related(&self, subjects: &[Subject]) -> Vec<Subject> {
         let mut related: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
         for Subject { machine } in subjects {
@@ -222,7 +240,7 @@ impl Planning {
             let mut found: Vec<Arc<Machine>> = Vec::new();
             let names = spec.depends_on.iter().map(|name| Name::new(namespace, name));
             found.extend(names.filter_map(|name| self.caches.machines.get(&name)));
-            if meta.deletion_timestamp.is_some() {
+            if meta.deletion_timestamp.is_some() || self.may_expire(machine) {
                 let own = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
                 found.extend(self.caches.machines.by(&MACHINES_BY_DEPENDENCY, &own));
             }
@@ -262,4 +280,39 @@ fn about(
 
 fn name_of(environment: &Environment) -> &str {
     environment.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_has_had_its_time_when_it_is_older_than_its_environment_allows() {
+        let at = |text: &str| -> Timestamp { text.parse().expect("a time") };
+        let rows = [
+            ("there is no limit", json!(null), None, "2026-03-01T23:00:00Z", None),
+            ("it is young", json!(3600), None, "2026-03-01T12:59:59Z", None),
+            ("it is old", json!(3600), None, "2026-03-01T13:00:00Z", Some("2026-03-01T13:00:00Z")),
+            ("it goes anyway", json!(3600), Some("2026-03-01T12:30:00Z"), "2026-03-01T14:00:00Z", None),
+        ];
+        for (name, ttl, deleted_at, now, expected) in rows {
+            let environment: Environment = serde_json::from_value(json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+                "spec": {"deployer": {"name": "simulated"}, "guardrails": {"ttlSeconds": ttl}},
+            }))
+            .expect("an Environment");
+            let machine: Machine = serde_json::from_value(json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+                "metadata": {
+                    "name": "web", "creationTimestamp": "2026-03-01T12:00:00Z", "deletionTimestamp": deleted_at,
+                },
+                "spec": {"environment": "lab"},
+            }))
+            .expect("a Machine");
+            let expired_at = Subject::stored(Arc::new(machine)).expired_at(&environment, at(now));
+            assert_eq!(expired_at, expected.map(at), "{name}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! A step is judged in this order, and stops at the first answer:
 //!
-//! 1. It is refused if somebody who may decide rejected it, if something would be created in an environment whose time
-//!    is over, or if it alone is more than a limit allows: neither waiting nor approving would help.
+//! 1. It is refused if somebody who may decide rejected it, if something would be created for what has had its time,
+//!    or if it alone is more than a limit allows: neither waiting nor approving would help.
 //! 2. It waits for every approval that a class of it still lacks, and for every step it depends on that does not run.
 //!    Both are said at once, so that a reviewer need not come back for each.
 //! 3. It waits for the budgets, whatever was approved. They are used up in the order of the steps, by those that run.
@@ -50,7 +50,7 @@ pub struct Input<'a> {
     pub approval: Option<&'a Approval>,
     /// The environment's limits; none where it has none.
     pub guardrails: Option<&'a Guardrails>,
-    /// When the environment's time is over; nothing is created from then on.
+    /// When the time of what the steps serve is over; nothing is created from then on.
     pub expires_at: Option<Timestamp>,
     /// What people said of these steps.
     pub evidence: &'a [Evidence<'a>],
@@ -144,9 +144,9 @@ pub enum Refusal {
     /// People who may decide rejected it, by these reviews.
     #[serde(rename_all = "camelCase")]
     Rejected { by: BTreeSet<String>, reviews: BTreeSet<String> },
-    /// It would create something, and the environment's time is over.
+    /// It would create something for what has had its time.
     #[serde(rename_all = "camelCase")]
-    EnvironmentExpired { at: Timestamp },
+    Expired { at: Timestamp },
     /// It alone is more than the limit allows.
     #[serde(rename_all = "camelCase")]
     OverLimit { limit: Limit },
@@ -181,7 +181,7 @@ fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &
     let creates = matches!(step.action, Action::Create | Action::Replace);
     let expired = input.expires_at.filter(|at| creates && *at <= input.now);
     rejection
-        .or_else(|| expired.map(|at| Refusal::EnvironmentExpired { at }))
+        .or_else(|| expired.map(|at| Refusal::Expired { at }))
         .or_else(|| budget.exceeded_alone(step).map(|limit| Refusal::OverLimit { limit }))
         .map(|reason| Verdict::Refuse { reason })
 }
@@ -277,7 +277,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Rejected { by, .. } => write!(f, "rejected by {}", listed(by, " and ")),
-            Refusal::EnvironmentExpired { at } => write!(f, "the environment's time was over at {at}"),
+            Refusal::Expired { at } => write!(f, "its time was over at {at}"),
             Refusal::OverLimit { limit } => write!(f, "this step alone is more than {limit} allows"),
         }
     }

@@ -89,6 +89,7 @@ pub fn strike_off(status: &mut MachineStatus, id: &str) {
 pub fn is_released(desired: &Desired, change_set: &ChangeSet, settlement: &Settlement, seen: &Seen<'_>) -> bool {
     let is_untouched = !change_set.has_changes() && change_set.waiting.is_empty();
     desired.deletion.is_some()
+        && desired.expired_at.is_none()
         && is_untouched
         && settlement.intents.is_empty()
         && seen.observation.completeness.is_complete()

@@ -1,5 +1,6 @@
 //! Why the spec of a Machine is not carried out, in one word for machines and one sentence for people.
 
+use jiff::Timestamp;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::step::{Refusal, Step, Waiting, WaitsOn};
 
@@ -15,11 +16,13 @@ pub mod reason {
     pub const UNOBSERVED: &str = "Unobserved";
     pub const PROVIDER_ERROR: &str = "ProviderError";
     pub const UNSOUND: &str = "Unsound";
+    pub const EXPIRED: &str = "Expired";
 }
 
 /// Whether somebody has to be told of a Machine that stands for this reason.
 pub fn concerns_people(reason: &str) -> bool {
-    [reason::WAITING, reason::OVER_LIMIT, reason::REFUSED, reason::PROVIDER_ERROR, reason::UNSOUND].contains(&reason)
+    [reason::WAITING, reason::OVER_LIMIT, reason::REFUSED, reason::PROVIDER_ERROR, reason::UNSOUND, reason::EXPIRED]
+        .contains(&reason)
 }
 
 /// Whether the spec of a Machine is carried out, and why not.
@@ -67,6 +70,17 @@ impl Standing {
     /// What was planned breaks a rule, and is not carried out: a fault of ours.
     pub fn unsound(message: impl Into<String>) -> Standing {
         Standing::new(ConditionStatus::False, reason::UNSOUND, message)
+    }
+
+    /// The same for one that has had its time, if it has: that it is without a guest is not what its spec asks for.
+    pub fn or_expired(self, expired_at: Option<Timestamp>) -> Standing {
+        match expired_at {
+            Some(at) if self.is_synced() => {
+                let message = format!("its time was over at {at}: it has no guest any more, and gets none");
+                Standing::new(ConditionStatus::False, reason::EXPIRED, message)
+            }
+            _ => self,
+        }
     }
 
     pub fn refused(refused: &[Refusal]) -> Standing {

@@ -208,7 +208,7 @@ impl<'a> Planning<'_, 'a> {
         let draft = Draft {
             guest: Some(guest),
             hourly_cost_delta: guest.hourly_price.map(|price| -price),
-            ..Draft::new(Action::Delete, "the object is being deleted".to_owned(), Origin::Desired)
+            ..Draft::new(Action::Delete, self.desired.farewell(), Origin::Desired)
         };
         self.unless_busy(guest, self.steps(vec![draft]))
     }
@@ -221,7 +221,7 @@ impl<'a> Planning<'_, 'a> {
             let message = format!("{} cannot take its mark off a guest", self.input.capabilities.deployer);
             return Outcome::waits(&self.desired.target, Some(Action::Release), WaitsOn::Policy, message);
         }
-        let reason = "the object is being deleted and its guest stays".to_owned();
+        let reason = format!("{} and its guest stays", self.desired.farewell());
         let draft = Draft { guest: Some(guest), ..Draft::new(Action::Release, reason, Origin::Desired) };
         self.unless_busy(guest, self.steps(vec![draft]))
     }

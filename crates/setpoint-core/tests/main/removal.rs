@@ -1,5 +1,6 @@
 //! What is removed, what is left alone, and in which order, a sentence a row.
 
+use jiff::Timestamp;
 use setpoint_core::desired::{DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Guest, Reading};
 use setpoint_core::plan::Orphans;
@@ -12,6 +13,7 @@ use crate::fixture::{
 #[test]
 fn removal() {
     let deleted = |machine: Desired| Desired { deletion: Some(DeletionPolicy::Delete), ..machine };
+    let expired = |machine: Desired| Desired { expired_at: Some(Timestamp::UNIX_EPOCH), ..deleted(machine) };
     let needs_web = |name: &str| Desired { depends_on: vec![target("web")], ..machine(name) };
     let orphan = || guest("300", &machine("gone"), small());
     check(vec![
@@ -21,6 +23,12 @@ fn removal() {
             &["web: delete"],
         ),
         ("a guest that is gone already needs nothing", scene(vec![deleted(known_web())], vec![]), &[]),
+        (
+            "the guest of a machine that has had its time is deleted",
+            scene(vec![expired(known_web())], vec![web_guest()]),
+            &["web: delete"],
+        ),
+        ("nothing is made in its place", scene(vec![expired(known_web())], vec![]), &[]),
         (
             "a guest that cannot be seen is waited for",
             scene(vec![deleted(known_web())], vec![]).partial("timeout"),

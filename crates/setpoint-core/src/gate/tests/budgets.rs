@@ -409,7 +409,7 @@ fn a_full_ledger_forgets_nothing() {
 #[test]
 fn nothing_is_created_in_an_environment_whose_time_is_over() {
     let over = |action: Action, at: Timestamp| World { expires_at: Some(at), ..World::of(vec![step("a", action)]) };
-    let refused: &[&str] = &["a: refused: the environment's time was over at 2026-11-15T12:00:00Z"];
+    let refused: &[&str] = &["a: refused: its time was over at 2026-11-15T12:00:00Z"];
     assert_verdicts([
         ("a create", over(Action::Create, now()), refused),
         ("a replacement", over(Action::Replace, now()), refused),

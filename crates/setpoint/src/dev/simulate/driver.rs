@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use http::StatusCode;
 use setpoint_store::Store;
 use tokio::time::Instant;
@@ -97,7 +97,7 @@ impl Driver {
         loop {
             self.users.settle_somewhere(&self.world.ledger).await;
             self.users.leave_what_goes(&self.world.ledger).await;
-            self.users.approve_everything(&self.world.ledger).await;
+            self.users.approve_everything(&self.world.ledger).await.context("people cannot approve")?;
             self.come_to_rest().await?;
             let unmet = self.unmet();
             if unmet.is_empty() {

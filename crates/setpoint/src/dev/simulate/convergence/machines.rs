@@ -3,6 +3,7 @@
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Create;
 use setpoint_api::machine::{Machine, Run};
+use setpoint_core::machine::{SYNCED, condition};
 use setpoint_core::observation::Reading;
 use setpoint_core::value::Value;
 use setpoint_deployer::provider::Instance;
@@ -47,11 +48,22 @@ pub(in crate::dev::simulate) fn machine(machine: &Machine, truth: &[Instance], u
     if !is_so {
         unmet.push(format!("the guest of {title} is {run:?}: {}", said(machine)));
     }
-    let is_synced =
-        |it: &&setpoint_api::condition::Condition| it.type_ == "Synced" && it.status == ConditionStatus::True;
-    if is_so && !status.conditions.iter().any(|condition| is_synced(&condition)) {
-        unmet.push(format!("the Machine {title} is as it should be and does not say so: {}", said(machine)));
+    let is_synced = condition(&status, SYNCED).is_some_and(|synced| synced.status == ConditionStatus::True);
+    match asks_the_impossible(machine) {
+        true if is_synced => {
+            unmet.push(format!("the Machine {title} says that it is as it cannot be: {}", said(machine)));
+        }
+        false if is_so && !is_synced => {
+            unmet.push(format!("the Machine {title} is as it should be and does not say so: {}", said(machine)));
+        }
+        _ => {}
     }
+}
+
+/// Whether it asks for another image for a guest that was there before it: only a new guest could have it, and would be
+/// another than the one that it insists on.
+fn asks_the_impossible(machine: &Machine) -> bool {
+    machine.spec.provider_id.is_some() && machine.spec.image.is_some()
 }
 
 fn said(machine: &Machine) -> String {
