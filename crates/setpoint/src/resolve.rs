@@ -12,8 +12,8 @@ use setpoint_api::planspec::{Goal, Plan};
 use setpoint_core::resolve::{CheckedPlan, Resolution, Verdict, first_error, resolve};
 
 use crate::client::{Answer, Connection, Server};
-use crate::get::JSON;
 use crate::document::{Document, Files};
+use crate::get::JSON;
 use crate::resource::Resource;
 use crate::table::GAP;
 use crate::terminal::{aligned, inert, json, print, remark, yaml};
