@@ -14,9 +14,9 @@ use setpoint_testkit::process_table::Process;
 
 use crate::arguments::Arguments;
 use crate::process;
+use crate::reconciles::Reconciles;
 use crate::report::{Report, Row, Target};
 use crate::subject::Subject;
-use crate::reconciles::Reconciles;
 
 const MANY: usize = 10_000;
 /// How often the place is looked at, in seconds, and for how many of these periods each state is measured.

@@ -188,8 +188,9 @@ mod tests {
     use setpoint_deployer::Registry;
 
     use super::*;
-    use crate::environment::{Setup, in_a_task};
+    use crate::environment::{Setup, Sights, in_a_task};
     use crate::node::{Dispatch, Providers};
+    use crate::planning::Planning;
     use crate::runtime::{Caches, Clock, Context};
 
     #[tokio::test]
@@ -221,7 +222,8 @@ mod tests {
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "lab", "containers": []}});
             caches.pods.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
         }
-        let environments = Environments::new(&context, &caches, setup);
+        let planning = Planning::new(&context, &caches, &setup.cluster, &setup.providers);
+        let environments = Environments::new(&context, &caches, setup, &planning, &Sights::default());
         let mut round = Round::new(Timestamp::UNIX_EPOCH);
         let stay = environments.what_keeps(&Name::new("", "lab"), None, &mut round).await.expect("it stays");
         assert_eq!(*asked.lock(), ["a", "b", "c"]);

@@ -73,11 +73,11 @@ impl Case {
     }
 
     fn uid(&self) -> &str {
-        self.change_set.metadata.uid.as_deref().unwrap()
+        self.change_set.metadata.uid.as_deref().expect("a uid")
     }
 
     fn status(&mut self) -> &mut ChangeSetStatus {
-        self.change_set.status.as_mut().unwrap()
+        self.change_set.status.as_mut().expect("a status")
     }
 
     fn with(mut self, change: impl FnOnce(&mut ChangeSet)) -> Case {
@@ -86,7 +86,13 @@ impl Case {
     }
 
     fn review(mut self, reviewer: &str, decision: Decision, digest: &str, at: i64) -> Case {
-        self.reviews.push(review(self.change_set.metadata.name.as_deref().unwrap(), reviewer, decision, digest, at));
+        self.reviews.push(review(
+            self.change_set.metadata.name.as_deref().expect("a name"),
+            reviewer,
+            decision,
+            digest,
+            at,
+        ));
         self
     }
 
@@ -432,7 +438,7 @@ impl World {
     /// Two people other than who asked said yes to exactly this in exactly this change set, lately, and did not think
     /// better of it; judged from what was said alone.
     fn assert_approved(&self, case: &Case, digest: &str) {
-        assert!(case.change_set.status.as_ref().unwrap().steps.iter().any(|step| step.digest == digest));
+        assert!(case.change_set.status.as_ref().expect("a status").steps.iter().any(|step| step.digest == digest));
         let mut last: BTreeMap<&str, (i64, Decision)> = BTreeMap::new();
         let heard = self.said.iter().filter(|(set, review, _)| set == case.uid() && review.spec.digests == [digest]);
         for (_, review, at) in heard {

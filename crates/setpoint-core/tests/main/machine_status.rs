@@ -262,7 +262,7 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     let with_secret =
         |value: &str| Guest { config: Config::known(with(small(), "env", Value::from([("TOKEN", value)]))), ..ours() };
     let secretive = || known(|machine| machine["status"]["observed"]["env.TOKEN"] = json!("(sensitive)"));
-    let rows: Vec<(&str, Machine, Vec<Guest>, Option<Guest>, bool)> = vec![
+    let rows = vec![
         ("all is as it was told", known(|_| {}), vec![ours()], None, false),
         ("a field is another", known(|_| {}), vec![with_cores(4)], None, true),
         ("it stopped", known(|_| {}), vec![Guest { run: Reading::Known("stopped".into()), ..ours() }], None, true),
