@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn files_hold_documents() {
         let a = json!({"kind": "A", "metadata": {"name": "a"}});
-        let rows: [(&str, &str, Vec<Result<Value, &str>>); 9] = [
+        type Row<'a> = (&'a str, &'a str, Vec<Result<Value, &'a str>>);
+        let rows: [Row<'_>; 9] = [
             ("nothing", "", vec![]),
             ("a comment", "# later\n---\n", vec![]),
             ("one", "kind: A\nmetadata: {name: a}\n", vec![Ok(a.clone())]),

@@ -41,7 +41,7 @@ struct Question {
 impl Resolve {
     pub(crate) fn run(&self) -> Result<()> {
         let is_offline = !self.files.paths.is_empty();
-        let question = if is_offline { self.from_files()? } else { self.from_server()? };
+        let question = if is_offline { self.of_files()? } else { self.of_server()? };
         let errors: Vec<Option<String>> = question.plans.iter().map(first_error).collect();
         let checked =
             question.plans.iter().zip(&errors).map(|(plan, error)| CheckedPlan { plan, error: error.as_deref() });
@@ -55,7 +55,7 @@ impl Resolve {
         self.output.print(|| text(goal, &resolution), || Ok(report(goal, &resolution)))
     }
 
-    fn from_server(&self) -> Result<Question> {
+    fn of_server(&self) -> Result<Question> {
         tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
             let server = self.connection.connect().await?;
             let goals = server.resource("goals.planspec.io").await?;
@@ -72,7 +72,7 @@ impl Resolve {
         })
     }
 
-    fn from_files(&self) -> Result<Question> {
+    fn of_files(&self) -> Result<Question> {
         let namespace = self.connection.namespace.as_deref();
         let (mut goals, mut plans) = (Vec::new(), Vec::new());
         for document in self.files.read()? {

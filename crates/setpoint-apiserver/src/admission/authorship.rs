@@ -199,7 +199,8 @@ mod tests {
             })
         };
         let server = Caller::server().identity.user.clone();
-        let rows: [(&str, &str, &[&str], &[&str], bool); 6] = [
+        type Row<'a> = (&'a str, &'a str, &'a [&'a str], &'a [&'a str], bool);
+        let rows: [Row<'_>; 6] = [
             ("something else is written", "carol", &["1"], &["1"], true),
             ("an owner is named", "carol", &[], &["1"], false),
             ("an owner is taken away", "carol", &["1"], &[], false),

@@ -126,11 +126,13 @@ impl Case {
     }
 }
 
+type Dated = (Timestamp, Arc<Review>);
+
 /// The reviews that are judged, with their dates and in the order of these, and those that are too many of one person's.
-fn within_bounds(reviews: Vec<Arc<Review>>) -> (Vec<(Timestamp, Arc<Review>)>, Vec<Arc<Review>>) {
+fn within_bounds(reviews: Vec<Arc<Review>>) -> (Vec<Dated>, Vec<Arc<Review>>) {
     let there = reviews.into_iter().filter(|review| review.metadata.deletion_timestamp.is_none());
     let dated = there.filter_map(|review| Some((review.metadata.creation_timestamp.as_ref()?.0, review)));
-    let mut dated: Vec<(Timestamp, Arc<Review>)> = dated.collect();
+    let mut dated: Vec<Dated> = dated.collect();
     dated.sort_by(|(at, one), (then, other)| (at, &one.metadata.name).cmp(&(then, &other.metadata.name)));
     let mut given: BTreeMap<String, usize> = BTreeMap::new();
     let (judged, surplus): (Vec<_>, Vec<_>) = dated.into_iter().partition(|(_, review)| {

@@ -39,7 +39,7 @@ pub fn is_open(set: &ChangeSet) -> bool {
 }
 
 /// Whether its steps are what is wanted now: they are known, and not over.
-pub fn is_current(set: &ChangeSet) -> bool {
+pub(super) fn is_current(set: &ChangeSet) -> bool {
     matches!(phase(set), Some(Phase::Waiting | Phase::Running))
 }
 

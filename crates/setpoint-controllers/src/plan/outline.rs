@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
-use setpoint_api::planspec::{Graph, Plan, PlanStatus};
+use setpoint_api::planspec::{Plan, PlanStatus};
 use setpoint_core::resolve::{CheckedPlan, first_error};
 
 use crate::runtime::Name;
@@ -54,7 +54,7 @@ impl Outline {
 impl From<Plan> for Outline {
     fn from(mut plan: Plan) -> Outline {
         let error = first_error(&plan);
-        let graph = std::mem::replace(&mut plan.spec.graph, Graph::default());
+        let graph = std::mem::take(&mut plan.spec.graph);
         plan.spec.context = Vec::new();
         plan.spec.description = String::new();
         Outline { plan, node_count: graph.nodes.len(), error }

@@ -86,10 +86,11 @@ fn what_a_key_signed_is_valid_and_says_which_key_it_was() {
 
 #[test]
 fn whatever_a_review_says_is_signed() {
+    type Change = (&'static str, fn(&mut Review));
     let folder = TempDir::new().unwrap();
     let key = key(folder.path(), "id", KEYS[0].1);
     let armored = sign(&key, SIGNATURE_NAMESPACE, &review().spec.statement("shop"), None);
-    let changes: [(&str, fn(&mut Review)); 10] = [
+    let changes: [Change; 10] = [
         ("the decision", |review| review.spec.decision = Decision::Reject),
         ("a step", |review| review.spec.digests = vec![format!("sha256:{}", "b".repeat(64))]),
         ("one step more", |review| review.spec.digests.push(format!("sha256:{}", "b".repeat(64)))),

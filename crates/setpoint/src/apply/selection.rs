@@ -60,7 +60,8 @@ mod tests {
         };
         let objects =
             [object("machine.setpoint.dev", "web"), object("configmap", "web"), object("machine.setpoint.dev", "db")];
-        let rows: [(&str, &[&str], &[&str], &[usize]); 6] = [
+        type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [usize]);
+        let rows: [Row<'_>; 6] = [
             ("everything", &[], &[], &[0, 1, 2]),
             ("a name", &["web"], &[], &[0, 1]),
             ("a kind and a name", &["Machine/web"], &[], &[0]),

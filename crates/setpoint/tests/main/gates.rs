@@ -301,12 +301,9 @@ async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
     forged.spec.requested_by = "alice".to_owned();
     let refused = sets.create(&PostParams::default(), &forged).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
-    let status = sets.patch_status(
-        "web",
-        &kube::api::PatchParams::default(),
-        &kube::api::Patch::Merge(json!({"status": {"phase": "Succeeded"}})),
-    );
-    ensure!(matches!(status.await, Err(kube::Error::Api(status)) if status.code == 403), "an admin writes no status");
+    let succeeded = kube::api::Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    let status = sets.patch_status("web", &kube::api::PatchParams::default(), &succeeded).await;
+    ensure!(matches!(status, Err(kube::Error::Api(status)) if status.code == 403), "an admin writes no status");
     let mut owned = sets.get("web").await?;
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "any", "uid": "1", "controller": true});
     owned.metadata = serde_json::from_value(json!({"name": "owned", "ownerReferences": [owner]}))?;

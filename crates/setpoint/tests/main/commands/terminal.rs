@@ -67,7 +67,8 @@ impl Terminal {
     }
 
     async fn shows(&self, text: &str) -> Result<String> {
-        let seen = wait_for(&format!("{text:?} on the screen"), PATIENCE, || {
+        let wanted = format!("{text:?} on the screen");
+        let seen = wait_for(&wanted, PATIENCE, || {
             let screen = self.screen(false);
             async move { Ok(screen?.contains(text).then_some(())) }
         });

@@ -149,7 +149,7 @@ impl Users {
         let mut spec = json!({
             "environment": dice.pick(&places::NAMES)?, "cores": dice.below(4) + 1, "image": self.image()?,
             "deletionPolicy": dice.pick(&["Delete", "Delete", "Retain"])?,
-            "run": dice.permille(700).then(|| "Running"),
+            "run": dice.permille(700).then_some("Running"),
         });
         // What was there before us is taken over, and made by nobody.
         if name == "old" {
