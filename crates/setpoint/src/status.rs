@@ -221,7 +221,8 @@ mod tests {
         let stuck = json!({"conditions": conditions("Synced", "False", "waits for 1 person\u{7}")});
         let db = object("Machine", "db", json!({"environment": "lab"}), stuck);
         let spec = json!({"environment": "lab", "mode": "Execute", "requestedBy": "alice"});
-        let states = json!([{"id": "a", "state": "Waiting", "message": "1 person", "since": "2026-01-01T00:00:00Z"}]);
+        let since = "2026-01-01T00:00:00Z";
+        let states = json!([{"id": "a", "digest": "d", "state": "Waiting", "message": "1 person", "since": since}]);
         let set = object("ChangeSet", "db-x", spec, json!({"phase": "Waiting", "stepStates": states}));
         let held = Overview { environments: vec![lab()], machines: vec![db], waiting: vec![set] };
         assert_eq!(

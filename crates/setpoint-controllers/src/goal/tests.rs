@@ -112,7 +112,10 @@ impl Rig {
         for key in &ready {
             self.runner.reconcile_once(key).await;
             if let Some((_, patch)) = self.patches.lock().pop() {
-                let written = goal(&key.name, 100, 1, patch["status"].clone());
+                let seen = self.caches.goals.get(key).expect("it is there");
+                let version: u64 = seen.metadata.resource_version.as_deref().unwrap().parse().unwrap();
+                let generation = seen.metadata.generation.unwrap();
+                let written = goal(&key.name, version + 1, generation, patch["status"].clone());
                 self.caches.goals.apply(Event::Apply(written));
             }
         }
@@ -173,7 +176,7 @@ async fn a_goal_wakes_for_itself_but_not_for_what_is_said_of_it() {
     assert_eq!(rig.woken().await, [""; 0], "a status");
     rig.caches.goals.apply(Event::Apply(goal("sso", 102, 2, json!({"phase": "Executing"}))));
     assert_eq!(rig.woken().await, ["shop/sso"], "a spec");
-    rig.caches.goals.apply(Event::Delete(goal("sso", 103, 2, Value::Null)));
+    rig.caches.goals.apply(Event::Delete(goal("sso", 200, 2, Value::Null)));
     assert_eq!(rig.woken().await, [""; 0], "its end");
 }
 

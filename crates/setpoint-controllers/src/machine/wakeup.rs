@@ -159,14 +159,16 @@ mod tests {
         machine
     }
 
-    fn costly(hourly_cost: &str) -> Machine {
-        with_status("other", json!({"run": "running", "hourlyCost": hourly_cost}))
+    fn costly(version: u32, hourly_cost: &str) -> Machine {
+        let mut machine = with_status("other", json!({"run": "running", "hourlyCost": hourly_cost}));
+        machine.metadata.resource_version = Some(version.to_string());
+        machine
     }
 
-    fn environment(instances: u32) -> Environment {
+    fn environment(version: u32, instances: u32) -> Environment {
         serde_json::from_value(json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment",
-            "metadata": {"name": "lab", "generation": 1, "resourceVersion": "1"},
+            "metadata": {"name": "lab", "generation": 1, "resourceVersion": version.to_string()},
             "spec": {"deployer": {"name": "simulated"}}, "status": {"instances": instances},
         }))
         .expect("an Environment")
@@ -177,18 +179,18 @@ mod tests {
         let held = json!({"conditions": [{"type": "Synced", "status": "False", "reason": "OverLimit"}]});
         type Happens = fn(&Caches);
         let rows: [(&str, Happens, bool); 5] = [
-            ("another costs more", |caches| caches.machines.apply(Event::Apply(costly("2"))), false),
-            ("another costs less", |caches| caches.machines.apply(Event::Apply(costly("0.5"))), true),
-            ("another is gone", |caches| caches.machines.apply(Event::Delete(costly("1"))), true),
-            ("a look shows as much", |caches| caches.environments.apply(Event::Apply(environment(1))), false),
-            ("a look shows less", |caches| caches.environments.apply(Event::Apply(environment(0))), true),
+            ("another costs more", |caches| caches.machines.apply(Event::Apply(costly(2, "2"))), false),
+            ("another costs less", |caches| caches.machines.apply(Event::Apply(costly(2, "0.5"))), true),
+            ("another is gone", |caches| caches.machines.apply(Event::Delete(costly(2, "1"))), true),
+            ("a look shows as much", |caches| caches.environments.apply(Event::Apply(environment(2, 1))), false),
+            ("a look shows less", |caches| caches.environments.apply(Event::Apply(environment(2, 0))), true),
         ];
         for (name, happens, is_woken) in rows {
             let (caches, sights) = (Caches::default(), Sights::default());
             let queue = Arc::new(Queue::new(crate::queue::Options::default()));
             caches.machines.apply(Event::Apply(with_status("held", held.clone())));
-            caches.machines.apply(Event::Apply(costly("1")));
-            caches.environments.apply(Event::Apply(environment(1)));
+            caches.machines.apply(Event::Apply(costly(1, "1")));
+            caches.environments.apply(Event::Apply(environment(1, 1)));
             sights.connect(&queue);
             wire(&caches, &queue, &sights);
             happens(&caches);
