@@ -16,7 +16,7 @@ pub(crate) struct Destroy {
     #[command(flatten)]
     files: Files,
     /// Everything that this apply set holds, and the set
-    #[arg(long, value_name = "NAME", conflicts_with = "filename")]
+    #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     set: Option<String>,
     #[command(flatten)]
     selection: Selection,

@@ -167,3 +167,13 @@ fn report(error: &anyhow::Error) {
     // What failed may quote what servers and files say.
     eprintln!("{}", inert_lines(&format!("error: {error:#}")));
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn every_command_is_declared_soundly() {
+        super::Arguments::command().debug_assert();
+    }
+}

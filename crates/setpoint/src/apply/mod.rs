@@ -42,7 +42,7 @@ const CONNECTING: Duration = Duration::from_secs(30);
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
     /// A plan that `setpoint plan --out` saved: it is applied if it still holds, without asking
-    #[arg(value_name = "PLAN", conflicts_with_all = ["filename", "set", "target", "exclude"])]
+    #[arg(value_name = "PLAN", conflicts_with_all = ["paths", "set", "target", "exclude"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     source: Source,

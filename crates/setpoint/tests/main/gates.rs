@@ -112,12 +112,17 @@ impl Office {
 
     /// Gives a verdict, and says what it is told.
     async fn review(&self, who: &str, name: &str, spec: Value) -> Result<Condition> {
+        self.say(who, name, spec).await?;
+        self.answer(name).await
+    }
+
+    async fn say(&self, who: &str, name: &str, spec: Value) -> Result<()> {
         let review = json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": {"name": name}, "spec": spec,
         });
         let reviews: Api<Review> = Api::namespaced(self.acting_as(who).await?, NAMESPACE);
         reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
-        self.answer(name).await
+        Ok(())
     }
 
     async fn answer(&self, name: &str) -> Result<Condition> {
@@ -343,7 +348,8 @@ async fn what_was_approved_is_done_once() -> Result<()> {
     let deleting = office.own_change_set().await?;
     ensure!(deleting.spec.requested_by == "carol", "{:?}", deleting.spec);
     let name = deleting.metadata.name.clone().context("a name")?;
-    office.review("bob", "goodbye", verdict("bob", &name, "Approve", &digests(&deleting))).await?;
+    // It goes with the Machine, perhaps before anybody can read what it was told.
+    office.say("bob", "goodbye", verdict("bob", &name, "Approve", &digests(&deleting))).await?;
     let (machines, name) = (&machines, &name);
     wait_for("the Machine to go", PATIENCE, || async { Ok(machines.get_opt("web").await?.is_none().then_some(())) })
         .await
