@@ -7,4 +7,6 @@ mod crashes;
 mod drift;
 mod guarding;
 mod life;
+mod people;
 mod places;
+mod staleness;
