@@ -7,6 +7,7 @@ mod crashes;
 mod drift;
 mod guarding;
 mod life;
+mod orphans;
 mod people;
 mod places;
 mod staleness;

@@ -72,9 +72,11 @@ async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_
     ensure!(left["state"] == "Stale" && left["message"] == "it is no longer what is to be done", "{set:#}");
     let files = cluster.synced("files").await?;
     ensure!(cluster.guest(&files)?["machine"]["image"] == "files:2", "{files:#}");
-    let waits = |db: &Value| condition(db, "Synced")["reason"] == "Waiting";
-    let db = cluster.until("db", "it to wait again", waits).await?;
-    ensure!(text(&condition(&db, "Synced")["message"]).contains("Destructive: 0 of 2 approvals"), "{db:#}");
+    let waits = |db: &Value| {
+        let synced = condition(db, "Synced");
+        synced["reason"] == "Waiting" && text(&synced["message"]).contains("Destructive: 0 of 2 approvals")
+    };
+    let db = cluster.until("db", "it to wait for both again", waits).await?;
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1" && done(&db) == ["Create"], "{db:#}");
     Ok(())
 }
