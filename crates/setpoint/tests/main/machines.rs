@@ -11,3 +11,4 @@ mod orphans;
 mod people;
 mod places;
 mod staleness;
+mod telling;
