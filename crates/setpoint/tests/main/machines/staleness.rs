@@ -21,6 +21,11 @@ fn with_data(image: &str, more: Value) -> Value {
     fields
 }
 
+/// Why what a Machine asks for is not carried out.
+fn message(machine: &Value) -> String {
+    text(&condition(machine, "Synced")["message"])
+}
+
 /// Has `setpoint apply` write Machines, with the consent of who says so.
 fn apply(cluster: &Cluster, machines: &[Value]) -> Result<Output> {
     let file = cluster.server.folder().join("shop.yaml");
@@ -53,8 +58,13 @@ async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_
     let applied = apply(&cluster, &shop(2))?;
     ensure!(applied.status.code() == Some(2), "it waits for another: {applied:?}");
     let is_applied = |set: &Value| text(&set["metadata"]["name"]).starts_with("apply-");
-    let set = cluster.until_change_set(DEFAULT, "the change set of the apply", is_applied).await?;
-    ensure!(set["status"]["phase"] == "Waiting" && steps(&set).len() == 2, "{set:#}");
+    let waits = |set: &Value| is_applied(set) && set["status"]["phase"] == "Waiting";
+    let set = cluster.until_change_set(DEFAULT, "the change set of the apply to wait", waits).await?;
+    ensure!(steps(&set).len() == 2, "{set:#}");
+    for name in ["files", "db"] {
+        let is_approved = |machine: &Value| message(machine).contains("Destructive: 1 of 2 approvals (admin until ");
+        cluster.until(name, "it to wait for the second", is_approved).await?;
+    }
     let step = steps(&set).iter().find(|step| step["id"] == "default/db/replace").context("a step for db")?;
     let approved = step["digest"].clone();
 
@@ -72,10 +82,7 @@ async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_
     ensure!(left["state"] == "Stale" && left["message"] == "it is no longer what is to be done", "{set:#}");
     let files = cluster.synced("files").await?;
     ensure!(cluster.guest(&files)?["machine"]["image"] == "files:2", "{files:#}");
-    let waits = |db: &Value| {
-        let synced = condition(db, "Synced");
-        synced["reason"] == "Waiting" && text(&synced["message"]).contains("Destructive: 0 of 2 approvals")
-    };
+    let waits = |db: &Value| message(db).contains("Destructive: 0 of 2 approvals");
     let db = cluster.until("db", "it to wait for both again", waits).await?;
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1" && done(&db) == ["Create"], "{db:#}");
     Ok(())
