@@ -283,6 +283,35 @@ async fn a_review_that_does_not_count_is_told_why_and_audited() -> Result<()> {
     Ok(())
 }
 
+/// One that counted, and that nobody used before its time was over.
+#[tokio::test]
+async fn an_approval_ends_with_its_time() -> Result<()> {
+    let office = Office::open(rules(1)).await?;
+    let steps = digests(&office.ask("web", "Execute").await?);
+    let mut spec = verdict("alice", "web", "Approve", &steps);
+    let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(8);
+    spec["expiresAt"] = json!(expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let answer = office.review("alice", "yes", spec).await?;
+    ensure!(reason(&answer) == "Counted", "{answer:?}");
+    office.told("yes", "Expired").await?;
+    office.gate("web", GatePhase::Waiting).await?;
+    office.until("web", |set| phase(set) == Some(Phase::Waiting)).await?;
+    office.audited("Expired").await?;
+
+    let machines: Api<Machine> = Api::namespaced(office.acting_as("carol").await?, NAMESPACE);
+    machines.create(&PostParams::default(), &serde_json::from_value(machine())?).await?;
+    let machines = &machines;
+    let waits = |machine: &Machine| {
+        let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+        let mut synced = conditions.filter(|condition| condition.type_ == "Synced");
+        synced.any(|synced| synced.reason.as_deref() == Some("Waiting"))
+    };
+    let web = wait_for("the Machine to wait", PATIENCE, || async { Ok(machines.get_opt("web").await?.filter(waits)) });
+    let made = web.await?.status.and_then(|status| status.provider_id);
+    ensure!(made.is_none(), "it was made by a leave that had ended");
+    Ok(())
+}
+
 #[tokio::test]
 async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
     let office = Office::open(rules(1)).await?;
