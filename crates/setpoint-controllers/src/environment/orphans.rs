@@ -64,6 +64,7 @@ impl Environments {
             plan: &plan,
             look: &lasting,
             held: waits_for_people(&held).collect(),
+            asked: BTreeSet::new(),
             last_done: None,
         };
         self.asker.ask(&petition, round).await?;

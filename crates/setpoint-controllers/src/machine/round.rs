@@ -21,7 +21,7 @@ use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
-use crate::change_set;
+use crate::change_set::{self, Case};
 use crate::permission::{Asked, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
@@ -99,7 +99,7 @@ impl Machines {
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
         let standing = standing.or_expired(desired.expired_at);
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
-        self.asker.ask(&petition(machine, &planned, &held), round).await?;
+        self.asker.ask(&petition(machine, &planned, &held, &cases), round).await?;
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let is_written = self.write_status(machine, status, round).await?.is_some();
@@ -261,7 +261,7 @@ fn told(step: &Step) -> String {
 }
 
 /// What people are asked about a Machine.
-fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -> Petition<'a> {
+fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], cases: &'a [Case]) -> Petition<'a> {
     let meta = &machine.metadata;
     Petition {
         owner: OwnerReference {
@@ -278,6 +278,7 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -
         plan: &planned.change_set,
         look: &planned.observation,
         held: waits_for_people(held).collect(),
+        asked: cases.iter().flat_map(|case| case.asked_by_users(&machine.spec.environment)).collect(),
         last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
 }
