@@ -23,13 +23,15 @@ const NAMESPACE: &str = "kube-system";
 const MAX_INTENT_ID: usize = 63;
 
 impl Environments {
-    /// Removes orphans as far as that may be done now, and asks people for the rest.
+    /// Removes orphans as far as that may be done now, and asks people for the rest. They were seen in the leadership
+    /// `epoch`, and only as long as that lasts they are still orphans for sure.
     pub(super) async fn remove_orphans(
         &self,
         environment: &Environment,
         provider: &dyn Provider,
         look: &Observation,
         orphans: &[Orphan],
+        epoch: i64,
         round: &mut Round,
     ) -> Result<(), Error> {
         let lasting = lasting(environment, look, orphans, provider.abilities().guests.settle_seconds);
@@ -73,6 +75,9 @@ impl Environments {
             let intent = derived_name::derive("orphan", MAX_INTENT_ID, &[id, &step.digest]);
             if !self.treasury.enter(&mut spending, step, &intent).await? {
                 break;
+            }
+            if !self.nodes.leads_in(epoch) {
+                return Err(Error::Held("another leads by now, and looks anew".to_owned()));
             }
             provider.delete(&intent, id).await?;
             let message = format!("guest {id}: {}", step.reason);

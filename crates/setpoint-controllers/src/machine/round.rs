@@ -138,7 +138,7 @@ impl Machines {
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
         self.treasury.begin(spending, step, &intent.id, &machine);
-        let leads = || self.context.epoch() == epoch;
+        let leads = || self.context.leads_in(epoch);
         let act =
             Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
