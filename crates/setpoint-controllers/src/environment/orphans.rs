@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::SignedDuration;
 use setpoint_api::environment::{Environment, Orphan, OrphanPolicy};
 use setpoint_api::requester;
+use setpoint_api::step::Step;
 use setpoint_core::check::check;
 use setpoint_core::derived_name;
 use setpoint_core::gate::Verdict;
@@ -15,7 +16,7 @@ use setpoint_deployer::Provider;
 
 use super::{Environments, site};
 use crate::change_set::{Owner, cases_of};
-use crate::permission::{Asked, Petition, held, judge, waits_for_people};
+use crate::permission::{Asked, Petition, confirm, held, judge, waits_for_people};
 use crate::runtime::{Error, Round};
 
 /// Where people are asked about what belongs to no namespace.
@@ -42,7 +43,7 @@ impl Environments {
         let mut spending = self.treasury.spending(environment, &plan.steps).await?;
         let owner = environment.metadata.uid.as_deref().unwrap_or_default();
         let name = environment.metadata.name.as_deref().unwrap_or_default();
-        let authorized = judge(&Asked {
+        let asked = Asked {
             environment,
             steps: &plan.steps,
             expires_at: None,
@@ -55,8 +56,8 @@ impl Environments {
             requested_by: requester::NOBODY,
             cluster: &self.setup.cluster,
             now: round.now,
-        });
-        let verdicts: Vec<Verdict> = authorized.into_iter().map(|answer| answer.verdict).collect();
+        };
+        let verdicts: Vec<Verdict> = judge(&asked).into_iter().map(|answer| answer.verdict).collect();
         let held = held(&plan.steps, &verdicts);
         let petition = Petition {
             owner: site::owner(environment),
@@ -70,7 +71,10 @@ impl Environments {
         };
         self.asker.ask(&petition, round).await?;
         let free = plan.steps.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Verdict::Run);
-        for (step, _) in free {
+        let free: Vec<Step> = free.map(|(step, _)| step.clone()).collect();
+        let confirmed = confirm(&self.client, &self.caches.signatures, &Asked { steps: &free, ..asked }).await?;
+        let confirmed = free.iter().zip(confirmed).filter(|(_, answer)| answer.verdict == Verdict::Run);
+        for (step, _) in confirmed {
             let id = step.provider_id.as_deref().unwrap_or_default();
             let intent = derived_name::derive("orphan", MAX_INTENT_ID, &[id, &step.digest]);
             if !self.treasury.enter(&mut spending, step, &intent).await? {

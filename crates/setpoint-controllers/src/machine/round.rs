@@ -22,7 +22,9 @@ use setpoint_core::pod::NoticeKind;
 use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
 use crate::change_set;
-use crate::permission::{Asked, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
+use crate::permission::{
+    Asked, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
+};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -80,7 +82,7 @@ impl Machines {
         let steps = &planned.change_set.steps;
         let mut spending = self.treasury.spending(environment, steps).await?;
         let now = self.context.clock.now();
-        let authorized = judge(&Asked {
+        let asked = Asked {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
@@ -93,7 +95,8 @@ impl Machines {
             requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,
-        });
+        };
+        let authorized = judge(&asked);
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
@@ -110,9 +113,24 @@ impl Machines {
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
+        let Some(leave) = self.confirmed(&asked, step, leave).await? else {
+            return Ok(Progress::Rests(Next::After(UNSEEN)));
+        };
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
-        self.take(machine, (step, leave), look, &mut spending, round).await
+        self.take(machine, (step, &leave), look, &mut spending, round).await
+    }
+
+    /// The leave for a step, asked for once more where that matters; none where the caches are behind the server, which has
+    /// it otherwise.
+    async fn confirmed(&self, asked: &Asked<'_>, step: &Step, leave: &Authorized) -> Result<Option<Authorized>, Error> {
+        if !is_at_stake(step, asked.cases) {
+            return Ok(Some(leave.clone()));
+        }
+        // It depends on no other: it is the first that may be taken.
+        let asked = Asked { steps: std::slice::from_ref(step), ..asked.clone() };
+        let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?;
+        Ok(confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run))
     }
 
     /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
