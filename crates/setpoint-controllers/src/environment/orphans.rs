@@ -40,7 +40,7 @@ impl Environments {
             return Ok(());
         }
         let plan = self.plan_removal(environment, provider, &lasting).await?;
-        let mut spending = self.treasury.spending(environment, &plan.steps).await?;
+        let mut spending = self.treasury.spending(environment, &plan.steps, &BTreeMap::new()).await?;
         let owner = environment.metadata.uid.as_deref().unwrap_or_default();
         let name = environment.metadata.name.as_deref().unwrap_or_default();
         let asked = Asked {

@@ -80,14 +80,15 @@ impl Machines {
             return self.release(machine, round).await.map(Progress::Told);
         }
         let steps = &planned.change_set.steps;
-        let mut spending = self.treasury.spending(environment, steps).await?;
+        let gpus = gpus(desired, seen.guest(desired));
+        let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
         let asked = Asked {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
-            gpus: gpus(desired, seen.guest(desired)),
+            gpus,
             spending: &spending,
             cases: &cases,
             done: &settlement.done,

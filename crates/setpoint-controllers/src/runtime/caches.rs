@@ -20,6 +20,7 @@ use setpoint_api::planspec::Goal;
 use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::Review;
 use setpoint_api::step::Target;
+use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
@@ -65,6 +66,8 @@ pub const MACHINES_BY_SOURCE: Index<Machine> = Index { name: "source", values: m
 pub const MACHINES_BY_DRIFT: Index<Machine> = Index { name: "drift", values: drifting };
 /// By the Environment, if a limit of it holds it back.
 pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: limited };
+/// By the Environment, if a call is on record that makes a guest.
+pub const MACHINES_BY_MAKING: Index<Machine> = Index { name: "making", values: making };
 /// By the Secret with its credentials, as `namespace/name`.
 pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
 /// By the uid of the object that it was made for.
@@ -139,6 +142,7 @@ impl Default for Caches {
                     MACHINES_BY_SOURCE,
                     MACHINES_BY_DRIFT,
                     MACHINES_BY_LIMIT,
+                    MACHINES_BY_MAKING,
                 ],
             ),
             change_sets: Cache::new(
@@ -285,6 +289,13 @@ pub fn limited(machine: &Machine) -> Vec<String> {
     let synced = machine.status.as_ref().and_then(|status| condition(status, SYNCED));
     let is_limited = synced.is_some_and(|synced| synced.reason.as_deref() == Some(reason::OVER_LIMIT));
     is_limited.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
+/// The Environment of a Machine for which a guest is being made, as far as is known.
+fn making(machine: &Machine) -> Vec<String> {
+    let mut intents = machine.status.iter().flat_map(|status| &status.intents);
+    let is_making = intents.any(|intent| makes_a_guest(intent.action));
+    is_making.then(|| machine.spec.environment.clone()).into_iter().collect()
 }
 
 fn machine_uid(machine: &Machine) -> Vec<String> {

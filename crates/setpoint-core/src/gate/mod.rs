@@ -37,7 +37,7 @@ pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
-pub use self::usage::{gpus_held, gpus_wanted};
+pub use self::usage::{Added, bears_on_limits, gpus_held, gpus_wanted};
 
 use self::budget::Budget;
 
