@@ -20,6 +20,7 @@ use setpoint_api::planspec::Goal;
 use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::Review;
 use setpoint_api::step::Target;
+use setpoint_core::authority::WITHIN_LIMITS;
 use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
@@ -76,6 +77,8 @@ pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values
 pub const CHANGE_SETS_BY_TARGET: Index<ChangeSet> = Index { name: "target", values: targets };
 /// By the Environment that its steps are taken in.
 pub const CHANGE_SETS_BY_ENVIRONMENT: Index<ChangeSet> = Index { name: "environment", values: place_of_steps };
+/// By the Environment, if a limit of it holds one of its steps back.
+pub const CHANGE_SETS_BY_LIMIT: Index<ChangeSet> = Index { name: "limit", values: held_back };
 /// By the Gate that it is about, as `namespace/name`.
 pub const REVIEWS_BY_GATE: Index<Review> = Index { name: "gate", values: gate_of };
 
@@ -147,7 +150,7 @@ impl Default for Caches {
             ),
             change_sets: Cache::new(
                 "ChangeSet",
-                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT],
+                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT],
             ),
             gates: Cache::new("Gate", &[]),
             reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
@@ -335,6 +338,13 @@ pub fn target_value(target: &Target) -> String {
 
 fn place_of_steps(change_set: &ChangeSet) -> Vec<String> {
     vec![change_set.spec.environment.clone()]
+}
+
+fn held_back(change_set: &ChangeSet) -> Vec<String> {
+    let mut conditions = change_set.status.iter().flat_map(|status| &status.conditions);
+    let within = conditions.find(|condition| condition.type_ == WITHIN_LIMITS);
+    let is_held = within.is_some_and(|within| within.status == ConditionStatus::False);
+    is_held.then(|| change_set.spec.environment.clone()).into_iter().collect()
 }
 
 fn gate_of(review: &Review) -> Vec<String> {

@@ -211,6 +211,15 @@ impl Verdict {
         matches!(self, Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Approvals(_))))
     }
 
+    /// Whether a limit, or what is not known of what it counts, holds the step back.
+    pub fn waits_for_room(&self) -> bool {
+        let is_room = |need: &Need| match need {
+            Need::Budget { .. } | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
+            Need::Approvals(_) | Need::Step { .. } => false,
+        };
+        matches!(self, Verdict::Wait { needs } if needs.iter().any(is_room))
+    }
+
     /// Whether somebody who may decide said no.
     pub fn is_rejected(&self) -> bool {
         matches!(self, Verdict::Refuse { reason: Refusal::Rejected { .. } })
