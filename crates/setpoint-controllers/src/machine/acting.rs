@@ -8,7 +8,7 @@ use setpoint_api::step::{Action, Step};
 use setpoint_core::desired::Desired;
 use setpoint_core::diff::diff;
 use setpoint_core::machine::Seen;
-use setpoint_core::observation::Mark;
+use setpoint_core::observation::{Guest, Mark};
 use setpoint_core::value::Fields;
 use setpoint_deployer::provider::{Body, Order};
 use setpoint_deployer::{Error, Fault, Operation, Provider};
@@ -110,7 +110,14 @@ impl Act<'_> {
         let diff = diff(self.desired, &guest.config, self.seen.capabilities);
         let takes = |path: &str| step.changes.iter().any(|change| change.field == path);
         let patch = diff.patch(&guest.config, |change| takes(&change.path()));
-        Ok(self.provider.update(&self.intent.id, id, &self.order(patch, None)).await?)
+        Ok(self.provider.update(&self.intent.id, id, &self.alteration(guest, patch)).await?)
+    }
+
+    /// What made a guest stays what made it: one that was adopted was made by nobody here.
+    fn alteration(&self, guest: &Guest, patch: Fields) -> Order {
+        let made_by = guest.mark.as_ref().and_then(|mark| mark.intent.clone());
+        let order = self.order(patch, None);
+        Order { mark: Mark { intent: made_by, ..order.mark }, ..order }
     }
 
     fn order(&self, fields: Fields, provider_id: Option<Box<str>>) -> Order {
@@ -252,6 +259,24 @@ mod tests {
             let outcome = scene.take(&scene.step, 0, leads_for_ms).await;
             assert!(matches!(outcome, Ok(()) | Err(Failed::Perhaps(_))), "{name}: only a look can tell: {outcome:?}");
             assert_eq!(scene.images(), expected.iter().map(|image| Value::from(*image)).collect::<Vec<_>>(), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_leaves_a_guest_what_it_was_made_by() {
+        let scene = Scene::new().await;
+        let capabilities = &scene.provider.abilities().guests;
+        let seen = Seen { cluster: OURS, capabilities, key: &scene.key, observation: &scene.look };
+        let (provider, intent) = (&scene.provider, intent(Action::Update, scene.clock.now()));
+        let (desired, clock) = (&scene.new, scene.clock);
+        let act = Act { provider, desired, intent: &intent, seen: &seen, clock, leads: &|| true };
+        for made_by in [None, Some("made")] {
+            let mut guest = scene.look.guests[0].clone();
+            let mark = guest.mark.take().expect("a mark");
+            guest.mark = Some(Mark { intent: made_by.map(Into::into), ..mark });
+            let order = act.alteration(&guest, Fields::default());
+            assert_eq!(order.mark.intent.as_deref(), made_by);
+            assert_eq!(order.mark.spec_digest.as_deref(), Some(&*scene.new.spec_digest(&scene.key)));
         }
     }
 
