@@ -26,7 +26,7 @@ use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, MAX_DONE};
 use setpoint_api::step::{Step, Target};
 
-pub use self::progress::{Progress, Wanted, Work, progress};
+pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
 use self::ticket::Ticket;
 use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
 

@@ -15,7 +15,7 @@ use setpoint_core::workload::selection::controller_of;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
-use crate::signature::Checked;
+use crate::signature::{Checked, Signatures};
 
 /// A change set and the reviews of its gate, with their signatures checked.
 #[derive(Debug, Clone)]
@@ -57,9 +57,14 @@ impl Case {
         let metadata = &change_set.metadata;
         let gate = format!("{}/{}", text(&metadata.namespace), text(&metadata.name));
         let reviews = caches.reviews.by(&REVIEWS_BY_GATE, &gate);
+        Case::reviewed(change_set, reviews, &caches.signatures)
+    }
+
+    /// A change set and these reviews of its gate.
+    pub fn reviewed(change_set: Arc<ChangeSet>, reviews: Vec<Arc<Review>>, signatures: &Signatures) -> Case {
         let (judged, surplus) = within_bounds(reviews);
         let judged = judged.into_iter().map(|(created_at, review)| {
-            let signature = caches.signatures.check(&review);
+            let signature = signatures.check(&review);
             Reviewed { review, created_at, signature }
         });
         Case { reviews: judged.collect(), surplus, change_set }

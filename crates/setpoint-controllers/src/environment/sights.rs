@@ -44,7 +44,10 @@ impl Sights {
     }
 
     pub(crate) fn forget(&self, environment: &str) {
-        self.0.lock().looks.remove(environment);
+        let mut seen = self.0.lock();
+        seen.looks.remove(environment);
+        // Another may act there from now on: what was known of it does not hold then.
+        seen.accounts.remove(environment);
     }
 
     /// Has a Machine looked at, whatever its status says.

@@ -43,6 +43,7 @@ impl Environments {
             return Ok(());
         }
         self.sweeps.inc();
+        let epoch = self.nodes.epoch();
         let look = provider.observe(&Scope::Everything).await;
         if !has_agent {
             self.reached(key, look.as_ref().map(drop).map_err(ToString::to_string));
@@ -58,7 +59,7 @@ impl Environments {
         let survey = self.survey(key, environment, &*provider, &look, now).await;
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
-        self.remove_orphans(environment, &*provider, &look, &orphans, round).await
+        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.

@@ -22,7 +22,9 @@ use setpoint_core::pod::NoticeKind;
 use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
 use crate::change_set::{self, Case};
-use crate::permission::{Asked, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
+use crate::permission::{
+    Asked, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
+};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
 
@@ -78,14 +80,15 @@ impl Machines {
             return self.release(machine, round).await.map(Progress::Told);
         }
         let steps = &planned.change_set.steps;
-        let mut spending = self.treasury.spending(environment, steps).await?;
+        let gpus = gpus(desired, seen.guest(desired));
+        let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
-        let authorized = judge(&Asked {
+        let asked = Asked {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
-            gpus: gpus(desired, seen.guest(desired)),
+            gpus,
             spending: &spending,
             cases: &cases,
             done: &settlement.done,
@@ -93,7 +96,8 @@ impl Machines {
             requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,
-        });
+        };
+        let authorized = judge(&asked);
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
@@ -110,9 +114,24 @@ impl Machines {
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
+        let Some(leave) = self.confirmed(&asked, step, leave).await? else {
+            return Ok(Progress::Rests(Next::After(UNSEEN)));
+        };
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
-        self.take(machine, (step, leave), look, &mut spending, round).await
+        self.take(machine, (step, &leave), look, &mut spending, round).await
+    }
+
+    /// The leave for a step, asked for once more where that matters; none where the caches are behind the server, which has
+    /// it otherwise.
+    async fn confirmed(&self, asked: &Asked<'_>, step: &Step, leave: &Authorized) -> Result<Option<Authorized>, Error> {
+        if !is_at_stake(step, asked.cases) {
+            return Ok(Some(leave.clone()));
+        }
+        // It depends on no other: it is the first that may be taken.
+        let asked = Asked { steps: std::slice::from_ref(step), ..asked.clone() };
+        let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?;
+        Ok(confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run))
     }
 
     /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
@@ -138,7 +157,7 @@ impl Machines {
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
         self.treasury.begin(spending, step, &intent.id, &machine);
-        let leads = || self.context.epoch() == epoch;
+        let leads = || self.context.leads_in(epoch);
         let act =
             Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
