@@ -177,6 +177,9 @@ pub struct StepStatus {
     /// Since when.
     #[schemars(with = "Time")]
     pub since: Timestamp,
+    /// Whether its approvals were used although it is not done: it was tried, and no effect of it was seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spent: bool,
 }
 
 /// A nonce, and the review that used it.

@@ -44,7 +44,7 @@ impl Environments {
             environment,
             steps: &plan.steps,
             expires_at: None,
-            under_way: BTreeSet::new(),
+            intents: &[],
             gpus: BTreeMap::new(),
             spending: &spending,
             cases: &cases_of(&self.caches, Owner { uid: owner, namespace: NAMESPACE, environment: name }),

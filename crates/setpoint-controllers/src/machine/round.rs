@@ -84,7 +84,7 @@ impl Machines {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
-            under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
+            intents: &settlement.intents,
             gpus: gpus(desired, seen.guest(desired)),
             spending: &spending,
             cases: &cases,

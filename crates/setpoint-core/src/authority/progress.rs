@@ -62,7 +62,7 @@ pub fn progress(
         created_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
     };
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
-    let kept = status.step_states.iter().filter(|old| old.state == StepState::Done && !listed.contains(&*old.id));
+    let kept = status.step_states.iter().filter(|old| is_final(old) && !listed.contains(&*old.id));
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
     for step in &status.steps {
         let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
@@ -70,7 +70,8 @@ pub fn progress(
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since });
+        let spent = subject.is_tried(ticket);
+        step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since, spent });
     }
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
@@ -91,13 +92,32 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
-        if let Some(old) = self.old.filter(|old| old.state == StepState::Done) {
-            return (StepState::Done, old.message.clone());
+    fn spent(&self, ticket: Ticket<'_>) -> Option<Spent> {
+        ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
+    }
+
+    /// Whether it was tried by the leave of this change set, and no effect of it was seen.
+    fn is_tried(&self, ticket: Ticket<'_>) -> bool {
+        match self.old.filter(|old| is_final(old)) {
+            Some(old) => old.spent,
+            None => self.spent(ticket) == Some(Spent::Tried),
         }
-        let spent = ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done));
-        if spent == Some(Spent::Done) {
-            return (StepState::Done, None);
+    }
+
+    fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
+        if let Some(old) = self.old.filter(|old| is_final(old)) {
+            return (old.state, old.message.clone());
+        }
+        let spent = self.spent(ticket);
+        match spent {
+            Some(Spent::Done) => return (StepState::Done, None),
+            Some(Spent::Tried) => {
+                return (
+                    StepState::Stale,
+                    Some("it was tried, and does not show: it has to be approved anew".to_owned()),
+                );
+            }
+            _ => {}
         }
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
@@ -111,7 +131,7 @@ impl Subject<'_> {
             Some(Spent::Forgotten) => {
                 return (StepState::Stale, Some("so much was done since that it may have been, too".to_owned()));
             }
-            Some(Spent::Done) | None => {}
+            Some(Spent::Done | Spent::Tried) | None => {}
         }
         // A guest that belongs to nothing has nobody who keeps a record.
         if self.work.is_none() && self.step.target.kind == GUEST {
@@ -139,6 +159,11 @@ impl Subject<'_> {
             None => (StepState::Pending, None),
         }
     }
+}
+
+/// Whether nothing more comes of a step by the leave of this change set, whatever happens to its object.
+fn is_final(step: &StepStatus) -> bool {
+    step.state == StepState::Done || step.spent
 }
 
 /// What is left decides; where nothing is, what became of it all.
