@@ -10,6 +10,7 @@
 //!    with the outcome of the call, so that a crash between the two records loses nothing. So it is for a step that was
 //!    tried and of which no effect was seen, and for one whose outcome is not known yet: who approves something once does
 //!    not approve that it is tried over and over.
+//!    And for one that was begun for an object that is gone: one of the same name may ask for the same step.
 //! 2. It is spent, too, for a step that was done by another's leave or by nobody's after it was made: what people
 //!    approved then has happened.
 //! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
@@ -82,6 +83,8 @@ pub struct Set<'a> {
     pub digests: BTreeSet<&'a str>,
     /// The digests of those that it records as done, or as tried.
     pub done: BTreeSet<&'a str>,
+    /// The objects, by uid, for which it records steps as being taken, by their digests.
+    pub begun: BTreeMap<&'a str, &'a str>,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
@@ -169,6 +172,7 @@ impl<'a> Set<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
         let done = states.iter().filter(|state| state.state == StepState::Done || state.spent);
+        let begun = states.iter().filter(|state| state.state == StepState::Running);
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         Some(Set {
             namespace: metadata.namespace.as_deref()?,
@@ -180,6 +184,7 @@ impl<'a> Set<'a> {
             requested_by: &change_set.spec.requested_by,
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
             done: done.map(|state| state.digest.as_str()).collect(),
+            begun: begun.filter_map(|state| Some((state.digest.as_str(), state.object.as_deref()?))).collect(),
             evidence,
             used_nonces,
         })
@@ -195,7 +200,9 @@ impl<'a> Set<'a> {
     fn is_spent(&self, digest: &str, input: &Input<'_>) -> bool {
         let ticket = Ticket { uid: self.uid, created_at: self.created_at };
         let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
-        self.done.contains(digest) || input.intents.iter().any(uses) || ticket.spent(digest, input.done).is_some()
+        let is_anothers = self.begun.get(digest).is_some_and(|uid| *uid != input.owner);
+        let is_recorded = self.done.contains(digest) || is_anothers;
+        is_recorded || input.intents.iter().any(uses) || ticket.spent(digest, input.done).is_some()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::registry::{Resource, text_at};
 
 /// Who makes change sets for those whose objects it serves.
-const CONTROLLERS: &str = "system:kube-controller-manager";
+pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// Why a review may not count although its writer did nothing that they may not.
 const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];

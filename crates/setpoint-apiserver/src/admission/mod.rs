@@ -8,6 +8,7 @@
 mod authorship;
 mod creation;
 mod escalation;
+mod finalizer;
 #[cfg(test)]
 mod fixture;
 mod protection;
@@ -69,6 +70,7 @@ impl<'a> Change<'a> {
 pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
     authorship::check(change)?;
+    finalizer::check(change)?;
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;

@@ -1,7 +1,7 @@
 //! How far a change set is: the state of each step, its phase and its conditions.
 //!
 //! What was done stays done: the record of a change set outlives that of its objects, since it is what keeps an approval
-//! from being used again.
+//! from being used again. What was begun for an object that is gone counts as done: nobody can tell any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DoneStep, Intent};
-use setpoint_api::step::{Action, Step, Target};
+use setpoint_api::step::{Step, Target};
 
 use super::ticket::{Spent, Ticket};
 use crate::conditions;
@@ -19,6 +19,8 @@ use crate::plan::GUEST;
 /// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
+    /// Which object it is: another may have had its name. None for a guest that belongs to nothing.
+    pub uid: Option<&'a str>,
     /// The calls that are under way for it.
     pub intents: &'a [Intent],
     /// What was done for it.
@@ -71,7 +73,16 @@ pub fn progress(
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
         let spent = subject.is_tried(ticket);
-        step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since, spent });
+        let taken_for = subject.work.and_then(|work| work.uid).filter(|_| state == StepState::Running);
+        step_states.push(StepStatus {
+            id: step.id.clone(),
+            digest: step.digest.clone(),
+            state,
+            message,
+            since,
+            spent,
+            object: taken_for.map(str::to_owned),
+        });
     }
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
@@ -92,6 +103,16 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Whether it was being taken for an object that is gone, or for another of its name.
+    fn was_begun_for_another(&self) -> bool {
+        let Some(old) = self.old.filter(|old| old.state == StepState::Running) else { return false };
+        match (self.work, old.object.as_deref()) {
+            (None, _) => self.step.target.kind != GUEST,
+            (Some(work), Some(uid)) => work.uid != Some(uid),
+            (Some(_), None) => false,
+        }
+    }
+
     fn spent(&self, ticket: Ticket<'_>) -> Option<Spent> {
         ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
     }
@@ -119,6 +140,9 @@ impl Subject<'_> {
             }
             _ => {}
         }
+        if self.was_begun_for_another() {
+            return (StepState::Done, Some("it was begun for an object that is gone".to_owned()));
+        }
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
             return (StepState::Running, None);
@@ -138,11 +162,6 @@ impl Subject<'_> {
             let is_let = self.old.is_some_and(|old| matches!(old.state, StepState::Approved | StepState::Running));
             let state = if is_let { StepState::Done } else { StepState::Stale };
             return (state, Some("the guest is gone".to_owned()));
-        }
-        let removes = matches!(self.step.action, Action::Delete | Action::Release);
-        let was_running = self.old.is_some_and(|old| old.state == StepState::Running);
-        if self.work.is_none() && removes && was_running {
-            return (StepState::Done, Some("the object is gone".to_owned()));
         }
         let is_wanted = self.work.is_none_or(|work| match work.wanted {
             Wanted::Unknown => true,

@@ -137,9 +137,18 @@ impl Case {
 
     fn record(mut self, digest: &str) -> Case {
         let (id, digest) = (step(digest).id, digest.to_owned());
-        let recorded = StepStatus { id, digest, state: StepState::Done, message: None, since: time(0), spent: false };
+        let (state, since) = (StepState::Done, time(0));
+        let recorded = StepStatus { id, digest, state, message: None, since, spent: false, object: None };
         self.status().step_states.push(recorded);
         self
+    }
+
+    fn begun(self, digest: &str, uid: &str) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| {
+            (step.state, step.object) = (StepState::Running, Some(uid.to_owned()));
+        });
+        case
     }
 
     fn record_tried(self, digest: &str) -> Case {
@@ -308,6 +317,8 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ),
         ("it was done by this leave", vec![approved()], vec![done("a", Some("uid-one-0"), 0)], waits, ""),
         ("it was tried by this leave", vec![approved()], vec![tried("a", "uid-one-0", 12)], waits, ""),
+        ("it is being taken for this object", vec![approved().begun("a", OWNER)], vec![], "may run", "uid-one-0"),
+        ("it was being taken for one that is gone", vec![approved().begun("a", "gone")], vec![], waits, ""),
         ("it is on the change set's own record as tried", vec![approved().record_tried("a")], vec![], waits, ""),
         ("it is on the change set's own record", vec![approved().record("a")], vec![], waits, ""),
         ("it was done by nobody's leave since", vec![approved()], vec![done("a", None, 12)], waits, ""),

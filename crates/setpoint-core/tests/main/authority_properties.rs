@@ -36,8 +36,11 @@ enum Event {
     },
     /// The gatekeeper writes down how far the change sets are.
     Record,
-    /// The object goes, and one of the same name is made.
-    Remake,
+    /// The object goes, and one of the same name is made. Somebody with all rights may have torn it away, and the record
+    /// of what was done for it, after the gatekeeper heard of that.
+    Remake {
+        by_force: bool,
+    },
 }
 
 /// A create, whose digest is the same for whichever object of the name, a change, and a removal.
@@ -61,7 +64,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (0..8usize).prop_map(Event::Call),
         4 => any::<bool>().prop_map(|shows| Event::Settle { shows }),
         2 => Just(Event::Record),
-        1 => Just(Event::Remake),
+        1 => any::<bool>().prop_map(|by_force| Event::Remake { by_force }),
     ]
 }
 
@@ -120,7 +123,7 @@ impl World {
             Event::Call(which) => self.call(which),
             Event::Settle { shows } => self.settle(shows),
             Event::Record => self.record(),
-            Event::Remake => self.remake(),
+            Event::Remake { by_force } => self.remake(by_force),
         }
     }
 
@@ -174,8 +177,8 @@ impl World {
     }
 
     fn record(&mut self) {
-        let target = step("a").target;
-        let work = Work { intents: &self.intents, done: &self.done, wanted: Wanted::Unknown };
+        let (target, uid) = (step("a").target, self.uid());
+        let work = Work { uid: Some(&uid), intents: &self.intents, done: &self.done, wanted: Wanted::Unknown };
         let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
         for case in self.cases.values_mut() {
             let objects = BTreeMap::from([(&target, work)]);
@@ -185,10 +188,14 @@ impl World {
     }
 
     /// The object is let go once nothing is under way, and its change sets remember for it.
-    fn remake(&mut self) {
+    fn remake(&mut self, by_force: bool) {
+        if by_force {
+            self.record();
+        }
         let mut sets = self.cases.values().filter_map(Case::set);
-        if self.intents.is_empty() && !sets.any(|set| is_unrecorded(&set, &self.done)) {
-            (self.done, self.life) = (Vec::new(), self.life + 1);
+        let is_let_go = self.intents.is_empty() && !sets.any(|set| is_unrecorded(&set, &self.done));
+        if by_force || is_let_go {
+            (self.done, self.intents, self.life) = (Vec::new(), Vec::new(), self.life + 1);
         }
     }
 
@@ -240,5 +247,9 @@ fn the_events_above_do_let_steps_run() {
     let seen = Event::Settle { shows: true };
     assert_eq!(tried(&mut world, "b", [seen]), 1, "once, by the second approval");
     assert_eq!(tried(&mut world, "b", [lost()]), 2, "and again by approvals of its own, which serve once");
-    assert_eq!(tried(&mut world, "b", [lost(), Event::Record, Event::Remake]), 3, "another object has other steps");
+    let remade = Event::Remake { by_force: false };
+    assert_eq!(tried(&mut world, "b", [lost(), Event::Record, remade]), 3, "another object has other steps");
+    world.wanted = vec!["a"];
+    let torn_away = Event::Remake { by_force: true };
+    assert_eq!(tried(&mut world, "a", [torn_away]), 4, "another object asks for the same create, and is not let");
 }

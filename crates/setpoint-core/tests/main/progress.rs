@@ -47,6 +47,7 @@ fn recorded(digest: &str, state: StepState) -> StepStatus {
         message: None,
         since: NOW,
         spent: false,
+        object: None,
     }
 }
 
@@ -101,7 +102,7 @@ fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandone
     let target = step(Action::Create).target;
     let objects = known.map(|known| {
         let wanted = known.wanted.as_ref().map_or(Wanted::Unknown, Wanted::Only);
-        (&target, Work { intents: &known.intents, done: &known.done, wanted })
+        (&target, Work { uid: Some("uid-web"), intents: &known.intents, done: &known.done, wanted })
     });
     progress(change_set, &decision(verdict), &objects.into_iter().collect(), abandoned, NOW)
 }
@@ -127,6 +128,7 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         let done = DoneStep { unseen: true, ..done(Some("uid"), NOW).remove(0) };
         Some(Known { done: vec![done], wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
     };
+    let begun_for = |uid: &str| StepStatus { object: Some(uid.to_owned()), ..recorded("sha256:a", Running) };
     let recorded_as_tried = || StepStatus { spent: true, ..recorded("sha256:a", Stale) };
     let rows = [
         (
@@ -148,6 +150,36 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
             None,
             Stale,
             Phase::Stale,
+        ),
+        (
+            "it was begun, and its object is gone",
+            Action::Create,
+            vec![begun_for("uid-web")],
+            Verdict::Run,
+            None,
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was begun for another object of this name",
+            Action::Create,
+            vec![begun_for("uid-gone")],
+            Verdict::Run,
+            known(None),
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was begun, and surely had no effect",
+            Action::Create,
+            vec![begun_for("uid-web")],
+            Verdict::Run,
+            known(None),
+            None,
+            Approved,
+            Phase::Running,
         ),
         ("people are waited for", Action::Create, vec![], waits(), known(None), None, Waiting, Phase::Waiting),
         ("it may be taken", Action::Create, vec![], Verdict::Run, known(None), None, Approved, Phase::Running),
