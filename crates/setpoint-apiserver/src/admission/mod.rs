@@ -11,6 +11,7 @@ mod escalation;
 mod finalizer;
 #[cfg(test)]
 mod fixture;
+mod namespace;
 mod protection;
 mod record;
 mod service_account;
@@ -74,5 +75,6 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
-    protection::check(server, change).await
+    protection::check(server, change).await?;
+    namespace::check(server, change).await
 }

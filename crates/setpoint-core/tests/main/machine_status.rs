@@ -195,6 +195,15 @@ fn a_secret_is_not_shown() {
 }
 
 #[test]
+fn where_nobody_can_be_asked_a_machine_says_what_is_left_to_do() {
+    let unheard = Standing::provider_error("needs Destructive: 0 of 1 approval").unheard();
+    let told = "its namespace is being deleted, where nobody can be asked any more (needs Destructive: 0 of 1 approval): \
+                to let it go, remove the finalizer setpoint.dev/machine; its guest stays then, and its Environment tells \
+                of it as an orphan";
+    assert_eq!((unheard.reason, unheard.message.as_str()), ("Waiting", told));
+}
+
+#[test]
 fn a_call_is_settled_by_what_a_look_shows() {
     let call = |action: &str, id: Option<&str>| {
         known(|machine| {
