@@ -177,6 +177,12 @@ pub struct StepStatus {
     /// Since when.
     #[schemars(with = "Time")]
     pub since: Timestamp,
+    /// Whether its approvals were used although it is not done: it was tried, and no effect of it was seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spent: bool,
+    /// The object, by its uid, for which it is being taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
 }
 
 /// A nonce, and the review that used it.

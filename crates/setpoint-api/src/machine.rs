@@ -19,6 +19,9 @@ pub use self::guest::{EnvVar, EnvVarSource, Gpu, KeyReference, Port, PortError, 
 pub use self::mute::{MUTE_DRIFT, MuteError, muted_fields};
 pub use self::status::{DoneStep, DriftedField, Intent, MAX_DONE, MAX_DRIFT, MAX_INTENTS, MachineStatus};
 pub use self::variables::Resolved;
+
+/// What keeps a Machine until nothing of it is left.
+pub const FINALIZER: &str = "setpoint.dev/machine";
 use crate::environment::Create;
 use crate::rules::BYTES_PATTERN;
 

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The annotation with the user who last changed what an object asks for: its spec, its being protected, what of its drift
-/// is muted, or that it is to go. The server writes it, and nobody else can.
+/// is muted, with what it goes, or that it is to go. The server writes it, and nobody else can.
 pub const REQUESTED_BY: &str = "setpoint.dev/requested-by";
 /// Who is named where it is not known who asked. Anybody may have, so nobody approves where who asked may not.
 pub const UNKNOWN: &str = "system:unknown";

@@ -7,7 +7,10 @@
 //! A change set authorizes a step of its own environment if it lists exactly its digest, and only once:
 //!
 //! 1. It is spent for a step that was done by its leave, as its own record or the object's says. The object's is written
-//!    with the outcome of the call, so that a crash between the two records loses nothing.
+//!    with the outcome of the call, so that a crash between the two records loses nothing. So it is for a step that was
+//!    tried and of which no effect was seen, and for one whose outcome is not known yet: who approves something once does
+//!    not approve that it is tried over and over.
+//!    And for one that was begun for an object that is gone: one of the same name may ask for the same step.
 //! 2. It is spent, too, for a step that was done by another's leave or by nobody's after it was made: what people
 //!    approved then has happened.
 //! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
@@ -23,12 +26,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
-use setpoint_api::machine::{DoneStep, MAX_DONE};
-use setpoint_api::step::{Step, Target};
+use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
+use setpoint_api::step::{Action, Step, Target};
 
 pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
 use self::ticket::Ticket;
 use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
+use crate::intent::Outcome;
 
 /// Everything that the answer depends on.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +57,8 @@ pub struct Input<'a> {
     pub expires_at: Option<Timestamp>,
     /// What was done lately in the environment and counts against a budget.
     pub ledger: &'a [LedgerEntry],
-    /// The ids of calls whose outcome is not known.
-    pub under_way: &'a BTreeSet<String>,
+    /// The calls for the object whose outcome is not known.
+    pub intents: &'a [Intent],
     /// What there is in the environment now.
     pub usage: Usage,
     /// The GPUs of every object that holds or wants any.
@@ -77,8 +81,10 @@ pub struct Set<'a> {
     pub requested_by: &'a str,
     /// The digests of the steps that it lists.
     pub digests: BTreeSet<&'a str>,
-    /// The digests of those that it records as done.
+    /// The digests of those that it records as done, or as tried.
     pub done: BTreeSet<&'a str>,
+    /// The objects, by uid, for which it records steps as being taken, by their digests.
+    pub begun: BTreeMap<&'a str, &'a str>,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
@@ -101,15 +107,16 @@ pub struct Authorized {
 
 /// A verdict for each step of an object, in their order.
 pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
-    let unasked = standings(input, None);
-    let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set))).collect();
+    let under_way: BTreeSet<String> = input.intents.iter().map(|intent| intent.id.clone()).collect();
+    let unasked = standings(input, None, &under_way);
+    let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set), &under_way)).collect();
     let leaves = input.steps.iter().enumerate().map(|(place, step)| {
         let sets = input.sets.iter().zip(&answers).filter(|(set, _)| set.may_authorize(step, input));
         Leave::of(&unasked[place], sets.map(|(set, standings)| (set, &standings[place])).collect())
     });
     let leaves: Vec<Leave<'_>> = leaves.collect();
     let standings: Vec<Standing> = leaves.iter().map(|leave| leave.standing.clone()).collect();
-    let judged = gate::decide(&gate_input(input, None, &requesters(input, None)), &standings);
+    let judged = gate::decide(&gate_input(input, None, &requesters(input, None), &under_way), &standings);
     let authorized = judged.into_iter().zip(leaves).map(|(judged, leave)| Authorized {
         by: leave.by.filter(|_| judged.verdict == Verdict::Run).map(str::to_owned),
         asked: leave.asked,
@@ -118,6 +125,19 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
         verdict: judged.verdict,
     });
     authorized.collect()
+}
+
+/// The record of what was done after a call came to an end. What used an approval goes on record whatever came of it,
+/// except where a look proves that there was no call: what would have been made is not there, or what would have gone is.
+/// Of what is changed in place, a look only shows whether it is as it is desired now.
+pub fn close(done: Vec<DoneStep>, intent: Intent, outcome: &Outcome, at: Timestamp) -> Vec<DoneStep> {
+    let was_seen = matches!(outcome, Outcome::Done { .. } | Outcome::Duplicated { .. });
+    let would_show = matches!(intent.action, Action::Create | Action::Replace | Action::Delete);
+    if !was_seen && (would_show || intent.change_set.is_none()) {
+        return done;
+    }
+    let Intent { action, digest, change_set, .. } = intent;
+    record_done(done, DoneStep { action, digest, at, change_set, unseen: !was_seen })
 }
 
 /// The record of what was done with one step more. What used an approval is remembered before what needed none.
@@ -151,7 +171,8 @@ impl<'a> Set<'a> {
         }
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-        let done = states.iter().filter(|state| state.state == StepState::Done);
+        let done = states.iter().filter(|state| state.state == StepState::Done || state.spent);
+        let begun = states.iter().filter(|state| state.state == StepState::Running);
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         Some(Set {
             namespace: metadata.namespace.as_deref()?,
@@ -163,6 +184,7 @@ impl<'a> Set<'a> {
             requested_by: &change_set.spec.requested_by,
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
             done: done.map(|state| state.digest.as_str()).collect(),
+            begun: begun.filter_map(|state| Some((state.digest.as_str(), state.object.as_deref()?))).collect(),
             evidence,
             used_nonces,
         })
@@ -171,13 +193,16 @@ impl<'a> Set<'a> {
     fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
         let is_here = self.environment == input.environment;
         let is_meant = is_here && self.owner.is_none_or(|owner| owner == input.owner);
-        is_meant && self.digests.contains(step.digest.as_str()) && !self.is_spent(&step.digest, input.done)
+        is_meant && self.digests.contains(step.digest.as_str()) && !self.is_spent(&step.digest, input)
     }
 
     /// Whether it no longer authorizes a step.
-    pub fn is_spent(&self, digest: &str, done: &[DoneStep]) -> bool {
+    fn is_spent(&self, digest: &str, input: &Input<'_>) -> bool {
         let ticket = Ticket { uid: self.uid, created_at: self.created_at };
-        self.done.contains(digest) || ticket.spent(digest, done).is_some()
+        let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
+        let is_anothers = self.begun.get(digest).is_some_and(|uid| *uid != input.owner);
+        let is_recorded = self.done.contains(digest) || is_anothers;
+        is_recorded || input.intents.iter().any(uses) || ticket.spent(digest, input.done).is_some()
     }
 }
 
@@ -203,8 +228,8 @@ impl<'a> Leave<'a> {
 }
 
 /// What people said of each step in one change set; without one, what each step needs.
-fn standings(input: &Input<'_>, set: Option<&Set<'_>>) -> Vec<Standing> {
-    gate::standings(&gate_input(input, set, &requesters(input, set))).0
+fn standings(input: &Input<'_>, set: Option<&Set<'_>>, under_way: &BTreeSet<String>) -> Vec<Standing> {
+    gate::standings(&gate_input(input, set, &requesters(input, set), under_way)).0
 }
 
 /// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not.
@@ -212,7 +237,12 @@ fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> BTreeSet<&'a s
     set.map(|set| set.requested_by).into_iter().chain([input.requested_by]).collect()
 }
 
-fn gate_input<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>, requesters: &'a BTreeSet<&'a str>) -> gate::Input<'a> {
+fn gate_input<'a>(
+    input: &Input<'a>,
+    set: Option<&'a Set<'a>>,
+    requesters: &'a BTreeSet<&'a str>,
+    under_way: &'a BTreeSet<String>,
+) -> gate::Input<'a> {
     static NO_NONCES: BTreeSet<(String, String)> = BTreeSet::new();
     gate::Input {
         steps: input.steps,
@@ -222,7 +252,7 @@ fn gate_input<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>, requesters: &'a B
         evidence: set.map_or(&[], |set| &set.evidence),
         used_nonces: set.map_or(&NO_NONCES, |set| &set.used_nonces),
         ledger: input.ledger,
-        under_way: input.under_way,
+        under_way,
         usage: input.usage,
         gpus: input.gpus,
         requesters,

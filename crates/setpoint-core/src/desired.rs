@@ -68,6 +68,8 @@ pub struct Intent {
     /// The guest it was made to; absent for a create.
     pub provider_id: Option<Box<str>>,
     pub started_at: Timestamp,
+    /// Whether people approved it: that serves once.
+    pub approved: bool,
 }
 
 impl Desired {

@@ -4,7 +4,8 @@
 //! what is observed: an answer may be lost after the work was done, and a claim of success proves nothing. So an intent
 //! stays on record until an observation shows its outcome, even where the call was answered: a provider may list a new
 //! guest only later, and without the intent that guest would look gone and be made again. Where the observation proves
-//! nothing either, the outcome is unknown, and what could be done twice waits. A restart stays on record until the
+//! nothing either, the outcome is unknown, and what could be done twice waits. So does what people approved: an approval
+//! serves once, and is used up by a call that does not show within the time that the provider takes. A restart stays on record until the
 //! guest runs again: it could stop half-way, and nothing else would say that the guest is to run.
 
 use std::fmt;
@@ -128,6 +129,11 @@ impl<'a> Evidence<'a> {
         self.observed_at.duration_since(intent.started_at) >= settle
     }
 
+    /// Whether it may yet show that approvals were used.
+    fn is_awaited(&self, intent: &Intent) -> bool {
+        intent.approved && intent.action != Action::Delete && !self.is_settled(intent)
+    }
+
     /// What follows from not seeing a guest, unless it was made only now.
     fn absence(&self, proven: Outcome) -> Outcome {
         match self.completeness {
@@ -158,7 +164,7 @@ pub fn recover(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> O
         Action::Replace => replaced(intent, desired, evidence),
         action => match intent.provider_id.as_deref() {
             Some(id) => match evidence.guest(id) {
-                Some(guest) => changed(action, guest, desired, evidence),
+                Some(guest) => changed(intent, guest, desired, evidence),
                 None if matches!(action, Action::Delete | Action::Release) => {
                     evidence.absence(Outcome::Done { provider_id: id.into() })
                 }
@@ -179,7 +185,9 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
     let (mut surplus, mut open) = (Vec::new(), Vec::new());
     for intent in intents {
         match (intent.action, recover(intent, desired, evidence)) {
-            (action, Outcome::Unknown { reason }) if makes_a_guest(action) || is_outdated(intent) => {
+            (action, Outcome::Unknown { reason })
+                if makes_a_guest(action) || is_outdated(intent) || evidence.is_awaited(intent) =>
+            {
                 return Settled::Wait { action, reason };
             }
             // To do it again would do no harm, and what could not be read is not written anyway.
@@ -259,11 +267,11 @@ fn replaced(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outc
 }
 
 /// A call to a guest that is there.
-fn changed(action: Action, guest: &Guest, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
+fn changed(intent: &Intent, guest: &Guest, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
     if guest.busy.is_some() {
         return busy(guest);
     }
-    let had_effect = match action {
+    let had_effect = match intent.action {
         Action::Adopt => Ok(evidence.is_owned(guest, desired)),
         Action::Update => writes_are_done(guest, desired, evidence, &[Effect::InPlace, Effect::Restart]),
         Action::Grow => writes_are_done(guest, desired, evidence, &[Effect::Grow]),
@@ -278,6 +286,9 @@ fn changed(action: Action, guest: &Guest, desired: &Desired, evidence: &Evidence
     };
     match had_effect {
         Ok(true) => Outcome::Done { provider_id: guest.id.clone() },
+        Ok(false) if evidence.is_awaited(intent) => {
+            unknown(format!("what was approved may take {}s to show", evidence.capabilities.settle_seconds))
+        }
         Ok(false) => Outcome::Lost,
         Err(reason) => unknown(reason),
     }
@@ -293,10 +304,14 @@ fn writes_are_done(
     let capabilities = evidence.capabilities;
     let diff = diff(desired, &guest.config, capabilities).unmuted(desired);
     let concerns = |name: &str| capabilities.field(name).is_some_and(|field| effects.contains(&field.effect));
-    if let Some(name) = diff.unknown.iter().find(|name| concerns(name)) {
-        return Err(format!("{name} of {} could not be read", guest.id));
+    // What is seen to differ proves it, whatever could not be read beside it.
+    if diff.changes.iter().any(|change| concerns(change.field.name) && !change.is_pending) {
+        return Ok(false);
     }
-    Ok(!diff.changes.iter().any(|change| concerns(change.field.name) && !change.is_pending))
+    match diff.unknown.iter().find(|name| concerns(name)) {
+        Some(name) => Err(format!("{name} of {} could not be read", guest.id)),
+        None => Ok(true),
+    }
 }
 
 fn has_state(guest: &Guest, capabilities: &Capabilities, words: &[&str]) -> Result<bool, String> {

@@ -98,6 +98,7 @@ fn record(status: &MachineStatus) -> Record {
                 action: intent.action,
                 provider_id: intent.provider_id.as_deref().map(Into::into),
                 started_at: intent.started_at,
+                approved: intent.change_set.is_some(),
             })
             .collect(),
     }

@@ -110,6 +110,9 @@ pub struct DoneStep {
     /// The change set, by its uid, whose approvals it used; absent where it needed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_set: Option<String>,
+    /// Whether no effect of it was seen: it was tried, or may have been, and that used its approvals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
 }
 
 /// A field that is not as desired.

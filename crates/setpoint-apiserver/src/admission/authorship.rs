@@ -5,12 +5,13 @@
 //! writes it, or by whom a controller names. Who acts as another is the other. And a change set that says to be made for an
 //! object is taken for what that object's controller asks: only controllers say so.
 //!
-//! Of what people want, the server itself writes down who wanted it last.
+//! Of what people want, the server itself writes down who wanted it last. What it and the controllers write for others is
+//! nobody's wish; and where the server deletes, because an owner or a namespace goes, it is not known whose it is.
 
 use serde_json::{Value, json};
 use setpoint_api::machine::MUTE_DRIFT;
 use setpoint_api::protection::PROTECTED;
-use setpoint_api::requester::REQUESTED_BY;
+use setpoint_api::requester::{REQUESTED_BY, UNKNOWN};
 
 use super::Change;
 use crate::audit::RefusedReview;
@@ -19,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::registry::{Resource, text_at};
 
 /// Who makes change sets for those whose objects it serves.
-const CONTROLLERS: &str = "system:kube-controller-manager";
+pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// Why a review may not count although its writer did nothing that they may not.
 const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
@@ -52,7 +53,7 @@ fn check_owners(change: &Change<'_>) -> Result<()> {
     let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     let is_same = change.before.map(owners).unwrap_or_default() == owners(after);
     // The server takes away owners that are gone.
-    if is_same || writer == CONTROLLERS || writer == Caller::server().identity.user {
+    if is_same || serves(writer) {
         return Ok(());
     }
     let why = "metadata.ownerReferences of a change set is written by the controller that makes it for an object";
@@ -64,10 +65,19 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
     if !matches!(own(resource), Some("environments" | "machines")) {
         return;
     }
+    let writer = caller.identity.user.as_str();
     let is_new = before.is_none_or(|before| before["spec"] != after["spec"] || orders(before) != orders(after));
-    let requester = match before.filter(|_| !is_new) {
-        Some(before) => before["metadata"]["annotations"][REQUESTED_BY].as_str(),
-        None => Some(caller.identity.user.as_str()),
+    let kept = before.and_then(|before| before["metadata"]["annotations"][REQUESTED_BY].as_str());
+    let requester = match before {
+        Some(before) if serves(writer) => {
+            if goes(before) == goes(after) {
+                kept
+            } else {
+                Some(UNKNOWN)
+            }
+        }
+        Some(_) if !is_new => kept,
+        _ => Some(writer),
     };
     let annotations = &mut after["metadata"]["annotations"];
     match requester {
@@ -78,12 +88,22 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
     }
 }
 
-/// What an object's metadata orders: whether it goes, whether it is protected, and what of its drift is muted.
-fn orders(object: &Value) -> (bool, [&Value; 3]) {
+/// What an object's metadata orders: whether it goes, with what it goes, whether it is protected, and what of its drift is
+/// muted.
+fn orders(object: &Value) -> (bool, [&Value; 4]) {
     let metadata = &object["metadata"];
     let (labels, annotations) = (&metadata["labels"], &metadata["annotations"]);
-    let marks = [&labels[PROTECTED], &annotations[PROTECTED], &annotations[MUTE_DRIFT]];
-    (metadata["deletionTimestamp"].is_string(), marks)
+    let marks = [&metadata["ownerReferences"], &labels[PROTECTED], &annotations[PROTECTED], &annotations[MUTE_DRIFT]];
+    (goes(object), marks)
+}
+
+fn goes(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Whether a user is the server or the controllers, who write what others want.
+fn serves(user: &str) -> bool {
+    user == CONTROLLERS || user == Caller::server().identity.user
 }
 
 /// What the audit log is told where a change says of a review that it does not count: who gave it, and why not.
@@ -129,6 +149,11 @@ mod tests {
             machine["metadata"][kind][mark] = json!(value);
             machine
         };
+        let owned = || {
+            let mut machine = machine(1, Some("alice"), false);
+            machine["metadata"]["ownerReferences"] = json!([{"kind": "ConfigMap", "name": "bait", "uid": "1"}]);
+            machine
+        };
         let old = || Some(machine(1, Some("alice"), false));
         let rows = [
             ("it is made", None, machine(1, None, false), Some("carol")),
@@ -150,6 +175,8 @@ mod tests {
                 marked("annotations", MUTE_DRIFT, "memory"),
                 Some("carol"),
             ),
+            ("it is to go with something else", old(), owned(), Some("carol")),
+            ("it is to go with nothing else any more", Some(owned()), machine(1, Some("alice"), false), Some("carol")),
             ("it gets a label that orders nothing", old(), marked("labels", "team", "shop"), Some("alice")),
             ("something else is changed", old(), machine(1, Some("alice"), false), Some("alice")),
             ("it is written without the annotation", old(), machine(1, None, false), Some("alice")),
@@ -163,6 +190,42 @@ mod tests {
         let mut app = machine(1, None, false);
         stamp(&resource("App"), &caller("carol"), None, &mut app);
         assert_eq!(app, machine(1, None, false), "nothing else is stamped");
+    }
+
+    #[test]
+    fn who_writes_for_others_asks_for_nothing() {
+        let server = Caller::server().identity.user.clone();
+        let machine = |by: Option<&str>, finalizers: &[&str], is_deleted: bool| {
+            let time = is_deleted.then_some("2026-11-15T12:00:00Z");
+            let annotations = by.map(|by| json!({REQUESTED_BY: by}));
+            json!({"metadata": {"annotations": annotations, "finalizers": finalizers, "deletionTimestamp": time}})
+        };
+        let alices = || machine(Some("alice"), &[], false);
+        type Row<'a> = (&'a str, &'a str, Value, Value, Option<&'a str>);
+        let rows: [Row<'_>; 6] = [
+            ("a controller holds it", CONTROLLERS, alices(), machine(None, &["a"], false), Some("alice")),
+            (
+                "a controller lets it go",
+                CONTROLLERS,
+                machine(Some("alice"), &["a"], true),
+                machine(None, &[], true),
+                Some("alice"),
+            ),
+            ("the server writes it", &server, alices(), machine(Some("bob"), &[], false), Some("alice")),
+            ("its owner is gone", &server, alices(), machine(Some("alice"), &[], true), Some(UNKNOWN)),
+            (
+                "it goes already when its owner is gone",
+                &server,
+                machine(Some("alice"), &[], true),
+                machine(Some("alice"), &[], true),
+                Some("alice"),
+            ),
+            ("nobody knew before", &server, machine(None, &[], false), machine(None, &["a"], false), None),
+        ];
+        for (name, user, before, mut after, expected) in rows {
+            stamp(&resource("Machine"), &caller(user), Some(&before), &mut after);
+            assert_eq!(after["metadata"]["annotations"][REQUESTED_BY].as_str(), expected, "{name}");
+        }
     }
 
     #[test]

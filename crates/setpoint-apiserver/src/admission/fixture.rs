@@ -30,12 +30,21 @@ pub(super) fn judge(
     (before, after): (Option<&Value>, Option<&Value>),
     rule: impl FnOnce(&Change<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (caller, resource) = (caller(user), resource(kind));
+    judge_by(&caller(user), kind, (before, after), rule)
+}
+
+pub(super) fn judge_by(
+    caller: &Caller,
+    kind: &'static str,
+    (before, after): (Option<&Value>, Option<&Value>),
+    rule: impl FnOnce(&Change<'_>) -> Result<()>,
+) -> Result<()> {
+    let resource = resource(kind);
     let verb = match (before, after) {
         (None, _) => Verb::Create,
         (Some(_), Some(_)) => Verb::Update,
         (Some(_), None) => Verb::Delete,
     };
     let (part, namespace) = (Part::Main, Some("shop"));
-    rule(&Change { caller: &caller, verb, resource: &resource, part, namespace, path_name: "", before, after })
+    rule(&Change { caller, verb, resource: &resource, part, namespace, path_name: "", before, after })
 }

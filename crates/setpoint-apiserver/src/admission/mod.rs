@@ -8,8 +8,10 @@
 mod authorship;
 mod creation;
 mod escalation;
+mod finalizer;
 #[cfg(test)]
 mod fixture;
+mod namespace;
 mod protection;
 mod record;
 mod service_account;
@@ -69,8 +71,10 @@ impl<'a> Change<'a> {
 pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
     authorship::check(change)?;
+    finalizer::check(change)?;
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
-    protection::check(server, change).await
+    protection::check(server, change).await?;
+    namespace::check(server, change).await
 }

@@ -111,7 +111,8 @@ mod tests {
 
     fn progress(phase: Phase, since: i64) -> Progress {
         let (id, digest) = ("step".to_owned(), "sha256:a".to_owned());
-        let step = StepStatus { id, digest, state: StepState::Done, message: None, since: at(since) };
+        let state = StepState::Done;
+        let step = StepStatus { id, digest, state, message: None, since: at(since), spent: false, object: None };
         Progress { phase, step_states: vec![step], conditions: Vec::new() }
     }
 

@@ -58,10 +58,12 @@ impl<'a> Objects<'a> {
     }
 
     pub(super) fn work<'w>(&'w self, target: &Target, wants: &'w Wants<'w>) -> Work<'w> {
-        let status = self.machines.get(target).and_then(|object| object.machine.status.as_ref());
+        let machine = self.machines.get(target).map(|object| &object.machine);
+        let uid = machine.and_then(|machine| machine.metadata.uid.as_deref());
+        let status = machine.and_then(|machine| machine.status.as_ref());
         let (intents, done): (&[Intent], &[DoneStep]) =
             status.map_or((&[], &[]), |status| (&status.intents, &status.done));
-        Work { intents, done, wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only) }
+        Work { uid, intents, done, wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only) }
     }
 
     /// Whether what a step is for is there as the change set says, so that it may still be wanted.

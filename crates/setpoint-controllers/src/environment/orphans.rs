@@ -116,7 +116,7 @@ impl Environments {
             environment,
             steps,
             expires_at: None,
-            under_way: BTreeSet::new(),
+            intents: &[],
             gpus: BTreeMap::new(),
             spending,
             cases,

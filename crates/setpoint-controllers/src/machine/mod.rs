@@ -34,8 +34,6 @@ use crate::planning::Planning;
 use crate::queue::Queue;
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
-/// What keeps a Machine until nothing of it is left.
-pub const FINALIZER: &str = "setpoint.dev/machine";
 /// How many steps are taken before others have their turn.
 const STEPS_AT_ONCE: usize = 8;
 /// How soon a write is tried again that met a change of somebody else's.

@@ -23,7 +23,7 @@ use super::acting::{Act, Failed};
 use super::{MOVED, Machines};
 use crate::change_set::{self, Case};
 use crate::permission::{
-    Asked, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
+    Asked, Hearing, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
 };
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
@@ -87,7 +87,7 @@ impl Machines {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
-            under_way: settlement.intents.iter().map(|intent| intent.id.clone()).collect(),
+            intents: &settlement.intents,
             gpus,
             spending: &spending,
             cases: &cases,
@@ -101,9 +101,11 @@ impl Machines {
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let standing = standing.or_expired(desired.expired_at);
+        let standing = match self.asker.ask(&petition(machine, &planned, &held, &cases), round).await? {
+            Hearing::Possible => standing.or_expired(desired.expired_at),
+            Hearing::Impossible => standing.unheard(),
+        };
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
-        self.asker.ask(&petition(machine, &planned, &held, &cases), round).await?;
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let is_written = self.write_status(machine, status, round).await?.is_some();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
-use setpoint_api::machine::{Machine, MachineStatus};
+use setpoint_api::machine::{FINALIZER, Machine, MachineStatus};
 use setpoint_core::machine::{SYNCED, Standing, condition};
 use setpoint_core::pod::NoticeKind;
 
-use super::{FINALIZER, Machines};
+use super::Machines;
 use crate::ownership::unless_moved;
 use crate::runtime::{Error, Next, Round};
 

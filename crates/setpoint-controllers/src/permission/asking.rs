@@ -59,31 +59,49 @@ pub struct Petition<'a> {
     pub last_done: Option<String>,
 }
 
+/// Whether people can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearing {
+    Possible,
+    /// Nothing can be made any more where they would be asked: the namespace is being deleted.
+    Impossible,
+}
+
+/// What became of a ChangeSet that was to be made.
+enum Opened {
+    Set(ChangeSet),
+    /// None now: people are asked elsewhere, or the next round will tell.
+    Later,
+    Never,
+}
+
 impl Asker {
     pub fn new(context: &Context, caches: &Caches, planning: &Planning) -> Asker {
         Asker { client: context.client.clone(), caches: caches.clone(), planning: planning.clone() }
     }
 
     /// Sees to it that people are asked, if there is anything to ask.
-    pub async fn ask(&self, petition: &Petition<'_>, round: &mut Round) -> Result<(), Error> {
+    pub async fn ask(&self, petition: &Petition<'_>, round: &mut Round) -> Result<Hearing, Error> {
         if petition.held.is_empty() {
-            return Ok(());
+            return Ok(Hearing::Possible);
         }
         let sets = petition.owner().change_sets(&self.caches);
-        let set = match sets.iter().find(|set| is_open(set)) {
-            Some(open) => Some((**open).clone()),
+        let opened = match sets.iter().find(|set| is_open(set)) {
+            Some(open) => Opened::Set((**open).clone()),
             // To ask the same people twice would leave one of the questions without an answer.
-            None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => None,
+            None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
             None => self.open(petition, round).await?,
         };
-        match set {
-            Some(set) => self.show(&set, petition, round).await,
-            None => Ok(()),
+        match opened {
+            Opened::Set(set) => self.show(&set, petition, round).await?,
+            Opened::Later => {}
+            Opened::Never => return Ok(Hearing::Impossible),
         }
+        Ok(Hearing::Possible)
     }
 
-    /// Makes a ChangeSet; `None` where nothing can be made any more.
-    async fn open(&self, petition: &Petition<'_>, round: &mut Round) -> Result<Option<ChangeSet>, Error> {
+    /// Makes a ChangeSet.
+    async fn open(&self, petition: &Petition<'_>, round: &mut Round) -> Result<Opened, Error> {
         let api = self.sets(petition.namespace);
         let mut strangers = Vec::new();
         loop {
@@ -91,17 +109,18 @@ impl Asker {
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(made) => {
                     round.wrote(&self.caches.change_sets, &made);
-                    return Ok(Some(made));
+                    return Ok(Opened::Set(made));
                 }
                 Err(error) if is_code(&error, 409) => {}
-                Err(error) if is_of_a_namespace_that_goes(&error) => return Ok(None),
+                Err(error) if is_of_a_namespace_that_goes(&error) => return Ok(Opened::Never),
                 Err(error) => return Err(error.into()),
             }
             match api.get_opt(wanted.metadata.name.as_deref().unwrap_or_default()).await? {
-                Some(found) if petition.owner().made(&found) => return Ok(Some(found).filter(is_open)),
+                Some(found) if petition.owner().made(&found) && is_open(&found) => return Ok(Opened::Set(found)),
+                Some(found) if petition.owner().made(&found) => return Ok(Opened::Later),
                 // Somebody took the name, who can guess it; not so the next one.
                 Some(found) if strangers.len() < MAX_STRANGERS => strangers.extend(found.metadata.uid),
-                Some(_) | None => return Ok(None),
+                Some(_) | None => return Ok(Opened::Later),
             }
         }
     }

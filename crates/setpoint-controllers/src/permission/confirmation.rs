@@ -154,7 +154,7 @@ mod tests {
             environment: &known,
             steps: std::slice::from_ref(&step),
             expires_at: None,
-            under_way: BTreeSet::new(),
+            intents: &[],
             gpus: BTreeMap::new(),
             spending: &Spending::default(),
             cases: &cases,

@@ -1,10 +1,10 @@
 //! Which steps may be taken now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::DoneStep;
+use setpoint_api::machine::{DoneStep, Intent};
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{self, Authorized};
 use setpoint_core::gate::{Gpus, Need, Verdict};
@@ -21,7 +21,7 @@ pub struct Asked<'a> {
     /// When the time of the object is over that they serve.
     pub expires_at: Option<Timestamp>,
     /// The calls whose outcome is not known.
-    pub under_way: BTreeSet<String>,
+    pub intents: &'a [Intent],
     pub gpus: BTreeMap<Target, Gpus>,
     pub spending: &'a Spending,
     /// What people said of steps like these.
@@ -49,7 +49,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         guardrails: asked.environment.spec.guardrails.as_ref(),
         expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
-        under_way: &asked.under_way,
+        intents: asked.intents,
         usage: asked.spending.usage,
         gpus: &asked.gpus,
         cluster_uid: asked.cluster,

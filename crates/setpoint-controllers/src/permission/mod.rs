@@ -15,7 +15,7 @@ pub mod leave;
 pub mod treasury;
 
 pub use account::Account;
-pub use asking::{Asker, Petition};
+pub use asking::{Asker, Hearing, Petition};
 pub use confirmation::{confirm, is_at_stake};
 pub use leave::{Asked, held, is_remembered_here_alone, judge, waits_for_people};
 pub use treasury::{Spending, Treasury};

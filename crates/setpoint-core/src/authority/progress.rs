@@ -1,7 +1,7 @@
 //! How far a change set is: the state of each step, its phase and its conditions.
 //!
 //! What was done stays done: the record of a change set outlives that of its objects, since it is what keeps an approval
-//! from being used again.
+//! from being used again. What was begun for an object that is gone counts as done: nobody can tell any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DoneStep, Intent};
-use setpoint_api::step::{Action, Step, Target};
+use setpoint_api::step::{Step, Target};
 
 use super::ticket::{Spent, Ticket};
 use crate::conditions;
@@ -22,6 +22,8 @@ pub const WITHIN_LIMITS: &str = "WithinLimits";
 /// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
+    /// Which object it is: another may have had its name. None for a guest that belongs to nothing.
+    pub uid: Option<&'a str>,
     /// The calls that are under way for it.
     pub intents: &'a [Intent],
     /// What was done for it.
@@ -65,7 +67,7 @@ pub fn progress(
         created_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
     };
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
-    let kept = status.step_states.iter().filter(|old| old.state == StepState::Done && !listed.contains(&*old.id));
+    let kept = status.step_states.iter().filter(|old| is_final(old) && !listed.contains(&*old.id));
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
     for step in &status.steps {
         let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
@@ -73,7 +75,17 @@ pub fn progress(
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        step_states.push(StepStatus { id: step.id.clone(), digest: step.digest.clone(), state, message, since });
+        let spent = subject.is_tried(ticket);
+        let taken_for = subject.work.and_then(|work| work.uid).filter(|_| state == StepState::Running);
+        step_states.push(StepStatus {
+            id: step.id.clone(),
+            digest: step.digest.clone(),
+            state,
+            message,
+            since,
+            spent,
+            object: taken_for.map(str::to_owned),
+        });
     }
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
@@ -94,13 +106,45 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
-        if let Some(old) = self.old.filter(|old| old.state == StepState::Done) {
-            return (StepState::Done, old.message.clone());
+    /// Whether it was being taken for an object that is gone, or for another of its name.
+    fn was_begun_for_another(&self) -> bool {
+        let Some(old) = self.old.filter(|old| old.state == StepState::Running) else { return false };
+        match (self.work, old.object.as_deref()) {
+            (None, _) => self.step.target.kind != GUEST,
+            (Some(work), Some(uid)) => work.uid != Some(uid),
+            (Some(_), None) => false,
         }
-        let spent = ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done));
-        if spent == Some(Spent::Done) {
-            return (StepState::Done, None);
+    }
+
+    fn spent(&self, ticket: Ticket<'_>) -> Option<Spent> {
+        ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
+    }
+
+    /// Whether it was tried by the leave of this change set, and no effect of it was seen.
+    fn is_tried(&self, ticket: Ticket<'_>) -> bool {
+        match self.old.filter(|old| is_final(old)) {
+            Some(old) => old.spent,
+            None => self.spent(ticket) == Some(Spent::Tried),
+        }
+    }
+
+    fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
+        if let Some(old) = self.old.filter(|old| is_final(old)) {
+            return (old.state, old.message.clone());
+        }
+        let spent = self.spent(ticket);
+        match spent {
+            Some(Spent::Done) => return (StepState::Done, None),
+            Some(Spent::Tried) => {
+                return (
+                    StepState::Stale,
+                    Some("it was tried, and does not show: it has to be approved anew".to_owned()),
+                );
+            }
+            _ => {}
+        }
+        if self.was_begun_for_another() {
+            return (StepState::Done, Some("it was begun for an object that is gone".to_owned()));
         }
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
@@ -114,18 +158,13 @@ impl Subject<'_> {
             Some(Spent::Forgotten) => {
                 return (StepState::Stale, Some("so much was done since that it may have been, too".to_owned()));
             }
-            Some(Spent::Done) | None => {}
+            Some(Spent::Done | Spent::Tried) | None => {}
         }
         // A guest that belongs to nothing has nobody who keeps a record.
         if self.work.is_none() && self.step.target.kind == GUEST {
             let is_let = self.old.is_some_and(|old| matches!(old.state, StepState::Approved | StepState::Running));
             let state = if is_let { StepState::Done } else { StepState::Stale };
             return (state, Some("the guest is gone".to_owned()));
-        }
-        let removes = matches!(self.step.action, Action::Delete | Action::Release);
-        let was_running = self.old.is_some_and(|old| old.state == StepState::Running);
-        if self.work.is_none() && removes && was_running {
-            return (StepState::Done, Some("the object is gone".to_owned()));
         }
         let is_wanted = self.work.is_none_or(|work| match work.wanted {
             Wanted::Unknown => true,
@@ -142,6 +181,11 @@ impl Subject<'_> {
             None => (StepState::Pending, None),
         }
     }
+}
+
+/// Whether nothing more comes of a step by the leave of this change set, whatever happens to its object.
+fn is_final(step: &StepStatus) -> bool {
+    step.state == StepState::Done || step.spent
 }
 
 /// What is left decides; where nothing is, what became of it all.

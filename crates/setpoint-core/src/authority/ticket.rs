@@ -10,11 +10,13 @@ pub(super) struct Ticket<'a> {
     pub(super) created_at: Timestamp,
 }
 
-/// How a change set came to serve for a step no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a change set came to serve for a step no longer; what says most comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Spent {
     /// The step was done by its leave, or by nobody's after it was made: what people were asked for has happened.
     Done,
+    /// The step was tried by its leave, and no effect of it was seen.
+    Tried,
     /// The step was done by the leave of another after it was made.
     Elsewhere,
     /// So much was done since it was made that nobody remembers whether the step was.
@@ -26,12 +28,12 @@ impl Ticket<'_> {
     pub(super) fn spent(&self, digest: &str, done: &[DoneStep]) -> Option<Spent> {
         let uses = done.iter().filter(|step| step.digest == digest).filter_map(|step| self.use_of(step));
         let has_forgotten = || done.len() >= MAX_DONE && done.iter().all(|step| self.is_before(step));
-        uses.min_by_key(|spent| *spent != Spent::Done).or_else(|| has_forgotten().then_some(Spent::Forgotten))
+        uses.min().or_else(|| has_forgotten().then_some(Spent::Forgotten))
     }
 
     fn use_of(&self, step: &DoneStep) -> Option<Spent> {
         match step.change_set.as_deref() {
-            Some(uid) if uid == self.uid => Some(Spent::Done),
+            Some(uid) if uid == self.uid => Some(if step.unseen { Spent::Tried } else { Spent::Done }),
             Some(_) => self.is_before(step).then_some(Spent::Elsewhere),
             // Within the second in which it was made, what needs no leave is done as soon as it is asked for.
             None => (step.at >= self.created_at).then_some(Spent::Done),

@@ -36,19 +36,15 @@ pub fn settle(status: &MachineStatus, desired: &Desired, seen: &Seen<'_>) -> Set
     let Settled::Proceed { provider_id, open, .. } = intent::settle(desired, &evidence) else { return unsettled };
     let (open, closed): (Vec<Intent>, Vec<Intent>) =
         status.intents.iter().cloned().partition(|intent| open.iter().any(|id| **id == *intent.id));
-    let was_done = |intent: &Intent| {
+    let outcome = |intent: &Intent| {
         let call = desired.record.intents.iter().find(|call| *call.id == *intent.id);
-        let outcome = call.map(|call| intent::recover(call, desired, &evidence));
-        matches!(outcome, Some(Outcome::Done { .. } | Outcome::Duplicated { .. }))
+        call.map_or(Outcome::Lost, |call| intent::recover(call, desired, &evidence))
     };
     let at = seen.observation.observed_at;
-    let newly = closed.into_iter().filter(was_done).map(|intent| DoneStep {
-        action: intent.action,
-        digest: intent.digest,
-        at,
-        change_set: intent.change_set,
+    let done = closed.into_iter().fold(status.done.clone(), |done, intent| {
+        let outcome = outcome(&intent);
+        authority::close(done, intent, &outcome, at)
     });
-    let done = newly.fold(status.done.clone(), authority::record_done);
     Settlement { provider_id: provider_id.map(String::from), intents: open, done }
 }
 

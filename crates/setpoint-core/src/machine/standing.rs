@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use setpoint_api::condition::ConditionStatus;
+use setpoint_api::machine::FINALIZER;
 use setpoint_api::step::{Refusal, Step, Waiting, WaitsOn};
 
 use crate::plan::ChangeSet;
@@ -81,6 +82,16 @@ impl Standing {
             }
             _ => self,
         }
+    }
+
+    /// The same for one that waits for people where nobody can be asked any more.
+    pub fn unheard(self) -> Standing {
+        let message = format!(
+            "its namespace is being deleted, where nobody can be asked any more ({}): to let it go, remove the finalizer \
+             {FINALIZER}; its guest stays then, and its Environment tells of it as an orphan",
+            self.message
+        );
+        Standing::new(ConditionStatus::False, reason::WAITING, message)
     }
 
     pub fn refused(refused: &[Refusal]) -> Standing {

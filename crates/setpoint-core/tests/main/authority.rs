@@ -1,31 +1,41 @@
-//! Nobody acts without leave, and no leave serves twice: rows, and every order in which people and machines can meet.
+//! Nobody acts without leave, and no leave serves twice: row by row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use proptest::prelude::*;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, StepState, StepStatus};
 use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey};
-use setpoint_api::machine::{DoneStep, MAX_DONE};
+use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
-use setpoint_core::authority::{Authorized, Input, Set, authorize, is_unrecorded, record_done};
+use setpoint_core::authority::{Authorized, Input, Set, authorize, close, is_unrecorded, record_done};
 use setpoint_core::gate::{Evidence, Signature, Usage, Verdict};
+use setpoint_core::intent::Outcome;
 
 const OWNER: &str = "uid-of-web";
-const EXPIRY_S: i64 = 600;
+pub(crate) const EXPIRY_S: i64 = 600;
+pub(crate) const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 
-fn time(seconds: i64) -> Timestamp {
+pub(crate) fn time(seconds: i64) -> Timestamp {
     Timestamp::constant(1_794_744_000, 0) + SignedDuration::from_secs(seconds)
 }
 
-fn step(digest: &str) -> Step {
+/// Something is made, changed or deleted: the first letter tells.
+pub(crate) fn action(digest: &str) -> Action {
+    match digest.chars().next() {
+        Some('a') => Action::Create,
+        Some('b') => Action::Update,
+        _ => Action::Delete,
+    }
+}
+
+pub(crate) fn step(digest: &str) -> Step {
     Step {
         id: format!("shop/web/{digest}"),
         target: Target { namespace: "shop".to_owned(), name: "web".to_owned(), kind: "Machine".to_owned() },
-        action: Action::Delete,
+        action: action(digest),
         provider_id: None,
         reason: String::new(),
         origin: Origin::Desired,
@@ -44,18 +54,43 @@ fn step(digest: &str) -> Step {
 }
 
 fn done(digest: &str, set: Option<&str>, at: i64) -> DoneStep {
-    DoneStep { action: Action::Delete, digest: digest.to_owned(), at: time(at), change_set: set.map(str::to_owned) }
+    let change_set = set.map(str::to_owned);
+    DoneStep { action: action(digest), digest: digest.to_owned(), at: time(at), change_set, unseen: false }
+}
+
+fn tried(digest: &str, set: &str, at: i64) -> DoneStep {
+    DoneStep { unseen: true, ..done(digest, Some(set), at) }
+}
+
+pub(crate) fn intent(id: &str, digest: &str, set: Option<&str>, at: i64) -> Intent {
+    Intent {
+        id: id.to_owned(),
+        action: action(digest),
+        digest: digest.to_owned(),
+        started_at: time(at),
+        epoch: 1,
+        provider_id: None,
+        change_set: set.map(str::to_owned),
+    }
+}
+
+/// The object that steps are taken for, and what is on record of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Object<'a> {
+    pub(crate) uid: &'a str,
+    pub(crate) done: &'a [DoneStep],
+    pub(crate) intents: &'a [Intent],
 }
 
 /// A change set of carol's, and the reviews that name its gate.
 #[derive(Debug, Clone)]
-struct Case {
-    change_set: ChangeSet,
-    reviews: Vec<(Review, Timestamp)>,
+pub(crate) struct Case {
+    pub(crate) change_set: ChangeSet,
+    pub(crate) reviews: Vec<(Review, Timestamp)>,
 }
 
 impl Case {
-    fn of(name: &str, created: i64, digests: &[&str]) -> Case {
+    pub(crate) fn of(name: &str, created: i64, digests: &[&str]) -> Case {
         let spec = ChangeSetSpec {
             environment: "lab".to_owned(),
             mode: Mode::Execute,
@@ -72,11 +107,11 @@ impl Case {
         Case { change_set, reviews: Vec::new() }
     }
 
-    fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.change_set.metadata.uid.as_deref().expect("a uid")
     }
 
-    fn status(&mut self) -> &mut ChangeSetStatus {
+    pub(crate) fn status(&mut self) -> &mut ChangeSetStatus {
         self.change_set.status.as_mut().expect("a status")
     }
 
@@ -102,12 +137,27 @@ impl Case {
 
     fn record(mut self, digest: &str) -> Case {
         let (id, digest) = (step(digest).id, digest.to_owned());
-        let recorded = StepStatus { id, digest, state: StepState::Done, message: None, since: time(0) };
+        let (state, since) = (StepState::Done, time(0));
+        let recorded = StepStatus { id, digest, state, message: None, since, spent: false, object: None };
         self.status().step_states.push(recorded);
         self
     }
 
-    fn set(&self) -> Option<Set<'_>> {
+    fn begun(self, digest: &str, uid: &str) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| {
+            (step.state, step.object) = (StepState::Running, Some(uid.to_owned()));
+        });
+        case
+    }
+
+    fn record_tried(self, digest: &str) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| (step.state, step.spent) = (StepState::Stale, true));
+        case
+    }
+
+    pub(crate) fn set(&self) -> Option<Set<'_>> {
         let evidence = self.reviews.iter().map(|(review, created_at)| Evidence {
             review,
             created_at: *created_at,
@@ -121,7 +171,7 @@ impl Case {
     }
 }
 
-fn review(gate: &str, reviewer: &str, decision: Decision, digest: &str, at: i64) -> (Review, Timestamp) {
+pub(crate) fn review(gate: &str, reviewer: &str, decision: Decision, digest: &str, at: i64) -> (Review, Timestamp) {
     let spec = ReviewSpec {
         gate: gate.to_owned(),
         decision,
@@ -140,7 +190,7 @@ fn review(gate: &str, reviewer: &str, decision: Decision, digest: &str, at: i64)
 }
 
 /// The same with a signature over all that one binds.
-fn signed(mut review: Review, set: &Case, nonce: usize, at: i64) -> Review {
+pub(crate) fn signed(mut review: Review, set: &Case, nonce: usize, at: i64) -> Review {
     let spec = &mut review.spec;
     spec.expires_at = Some(time(at + EXPIRY_S));
     spec.nonce = Some(format!("0123456789abcdef-{nonce}"));
@@ -151,7 +201,7 @@ fn signed(mut review: Review, set: &Case, nonce: usize, at: i64) -> Review {
 }
 
 /// So many approvals are needed, and keys are listed; whether one must sign is `signature`.
-fn policy(approvals: u32, signature: bool) -> Approval {
+pub(crate) fn policy(approvals: u32, signature: bool) -> Approval {
     let rule = ApprovalRule {
         class: Class::Destructive,
         approvals,
@@ -169,24 +219,30 @@ fn policy(approvals: u32, signature: bool) -> Approval {
 }
 
 fn ask(approvals: u32, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: i64) -> Vec<Authorized> {
-    ask_by(&policy(approvals, false), wanted, cases, done, now)
+    ask_by(&policy(approvals, false), wanted, cases, Object { uid: OWNER, done, intents: &[] }, now)
 }
 
-fn ask_by(approval: &Approval, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: i64) -> Vec<Authorized> {
+pub(crate) fn ask_by(
+    approval: &Approval,
+    wanted: &[&str],
+    cases: &[Case],
+    object: Object<'_>,
+    now: i64,
+) -> Vec<Authorized> {
     let steps: Vec<Step> = wanted.iter().map(|digest| step(digest)).collect();
     let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
         steps: &steps,
         environment: "lab",
-        owner: OWNER,
+        owner: object.uid,
         requested_by: "dave",
-        done,
+        done: object.done,
         sets: &sets,
         approval: Some(approval),
         guardrails: None,
         expires_at: None,
         ledger: &[],
-        under_way: &BTreeSet::new(),
+        intents: object.intents,
         usage: Usage::default(),
         gpus: &BTreeMap::new(),
         cluster_uid: "cluster",
@@ -260,6 +316,10 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
             "uid-one-0",
         ),
         ("it was done by this leave", vec![approved()], vec![done("a", Some("uid-one-0"), 0)], waits, ""),
+        ("it was tried by this leave", vec![approved()], vec![tried("a", "uid-one-0", 12)], waits, ""),
+        ("it is being taken for this object", vec![approved().begun("a", OWNER)], vec![], "may run", "uid-one-0"),
+        ("it was being taken for one that is gone", vec![approved().begun("a", "gone")], vec![], waits, ""),
+        ("it is on the change set's own record as tried", vec![approved().record_tried("a")], vec![], waits, ""),
         ("it is on the change set's own record", vec![approved().record("a")], vec![], waits, ""),
         ("it was done by nobody's leave since", vec![approved()], vec![done("a", None, 12)], waits, ""),
         ("it was done by nobody's leave before", vec![approved()], vec![done("a", None, -1)], "may run", "uid-one-0"),
@@ -273,6 +333,41 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         let answer = ask(1, &["a"], &cases, &done, 20);
         assert!(answer[0].verdict.to_string().starts_with(verdict), "{name}: {}", answer[0].verdict);
         assert_eq!(answer[0].by.as_deref().unwrap_or_default(), by, "{name}");
+    }
+}
+
+#[test]
+fn a_call_under_way_uses_its_leave() {
+    let case = Case::of("one", 0, &["b"]).approved("b", 10);
+    let rows = [
+        ("nothing is under way", vec![], true),
+        ("the same, by this leave", vec![intent("call", "b", Some("uid-one-0"), 15)], false),
+        ("the same, by another's", vec![intent("call", "b", Some("s"), 15)], true),
+        ("something else, by this leave", vec![intent("call", "c", Some("uid-one-0"), 15)], true),
+    ];
+    for (name, intents, may_run) in rows {
+        let object = Object { uid: OWNER, done: &[], intents: &intents };
+        let answer = ask_by(&policy(1, false), &["b"], std::slice::from_ref(&case), object, 20);
+        assert_eq!(answer[0].verdict == Verdict::Run, may_run, "{name}");
+    }
+}
+
+#[test]
+fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_call() {
+    let was_done = || Outcome::Done { provider_id: "101".into() };
+    type Row<'a> = (&'a str, &'a str, Option<&'a str>, Outcome, Option<bool>);
+    let rows: [Row<'_>; 7] = [
+        ("a change that shows", "b", Some("s"), was_done(), Some(false)),
+        ("a change that does not show", "b", Some("s"), Outcome::Lost, Some(true)),
+        ("a change that does not show and needed no approval", "b", None, Outcome::Lost, None),
+        ("a change that shows and needed no approval", "b", None, was_done(), Some(false)),
+        ("a create that shows", "a", Some("s"), was_done(), Some(false)),
+        ("a create of which nothing is there", "a", Some("s"), Outcome::Lost, None),
+        ("a delete of what is still there", "c", Some("s"), Outcome::Lost, None),
+    ];
+    for (name, digest, set, outcome, unseen) in rows {
+        let record = close(Vec::new(), intent("call", digest, set, 0), &outcome, time(5));
+        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
     }
 }
 
@@ -310,6 +405,7 @@ fn an_object_stays_until_its_change_sets_remember_for_it() {
     let was_done = [done("a", Some(case.uid()), 10), done("b", None, 10)];
     assert!(is_unrecorded(&case.set().unwrap(), &was_done));
     assert!(!is_unrecorded(&case.clone().record("a").set().unwrap(), &was_done));
+    assert!(!is_unrecorded(&case.clone().record_tried("a").set().unwrap(), &was_done), "as tried it is on record");
 }
 
 #[test]
@@ -319,165 +415,9 @@ fn a_signature_is_of_one_change_set_and_not_of_the_next_of_its_name() {
     let review = signed(review, &old, 0, 5);
     let sent_to = |mut case: Case| {
         case.reviews.push((review.clone(), time(15)));
-        ask_by(&policy(1, true), &["a"], &[case], &[], 20).remove(0).verdict
+        let object = Object { uid: OWNER, done: &[], intents: &[] };
+        ask_by(&policy(1, true), &["a"], &[case], object, 20).remove(0).verdict
     };
     assert_eq!(sent_to(old.clone()), Verdict::Run);
     assert!(sent_to(Case::of("one", 10, &["a"])).waits_for_people(), "the next one has another uid");
-}
-
-/// What can happen between the planning of a step and the taking of it, in any order.
-#[derive(Debug, Clone)]
-enum Event {
-    /// Somebody wants other steps.
-    Edit(Vec<&'static str>),
-    /// A change set of this name is made for them, in place of the one before.
-    Make(&'static str),
-    /// The planner writes down what is wanted now.
-    Replan(&'static str),
-    Review(&'static str, &'static str, Decision, &'static str),
-    /// A signed review from before is sent once more: to whatever has its gate's name now, with the date of now.
-    Replay(prop::sample::Index),
-    Wait(i64),
-    /// What may be done is done, and recorded with the object.
-    Apply,
-    /// A change set records what was done; a crash may come before.
-    Record,
-}
-
-const DIGESTS: [&str; 3] = ["a", "b", "c"];
-const SETS: [&str; 2] = ["one", "two"];
-const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
-
-fn event() -> impl Strategy<Value = Event> {
-    let digest = || prop::sample::select(&DIGESTS[..]);
-    let set = || prop::sample::select(&SETS[..]);
-    let decision =
-        prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
-    prop_oneof![
-        1 => prop::sample::subsequence(DIGESTS.to_vec(), 1..=3).prop_map(Event::Edit),
-        2 => set().prop_map(Event::Make),
-        1 => set().prop_map(Event::Replan),
-        6 => (set(), prop::sample::select(&PEOPLE[..]), decision, digest())
-            .prop_map(|(set, who, decision, digest)| Event::Review(set, who, decision, digest)),
-        1 => any::<prop::sample::Index>().prop_map(Event::Replay),
-        1 => prop::sample::select(vec![0, 1, 30, EXPIRY_S]).prop_map(Event::Wait),
-        5 => Just(Event::Apply),
-        1 => Just(Event::Record),
-    ]
-}
-
-#[derive(Default)]
-struct World {
-    now: i64,
-    wanted: Vec<&'static str>,
-    cases: BTreeMap<&'static str, Case>,
-    /// Everything that anybody ever said: set, review, when.
-    said: Vec<(String, Review, i64)>,
-    done: Vec<DoneStep>,
-    /// Which change set let which step run.
-    used: BTreeSet<(String, String)>,
-    ran: usize,
-}
-
-impl World {
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Edit(wanted) => self.wanted = wanted,
-            Event::Make(name) => {
-                // A name is not given twice within a second: its date would not tell the two apart.
-                self.now += 1;
-                self.cases.insert(name, Case::of(name, self.now, &self.wanted));
-            }
-            Event::Replan(name) => {
-                let steps: Vec<Step> = self.wanted.iter().map(|digest| step(digest)).collect();
-                self.cases.get_mut(name).into_iter().for_each(|case| case.status().steps.clone_from(&steps));
-            }
-            Event::Review(name, who, decision, digest) => {
-                let Some(case) = self.cases.get_mut(name) else { return };
-                let (review, at) = review(name, who, decision, digest, self.now);
-                let review = signed(review, case, self.said.len(), self.now);
-                self.said.push((case.uid().to_owned(), review.clone(), self.now));
-                case.reviews.push((review, at));
-            }
-            Event::Replay(which) => {
-                if self.said.is_empty() {
-                    return;
-                }
-                let (_, mut review, _) = which.get(&self.said).clone();
-                let Some(case) = self.cases.get_mut(review.spec.gate.as_str()) else { return };
-                review.metadata.name = Some(format!("copy-{}", case.reviews.len()));
-                case.reviews.push((review, time(self.now)));
-            }
-            Event::Wait(seconds) => self.now += seconds,
-            Event::Apply => self.apply(),
-            Event::Record => {
-                for case in self.cases.values_mut() {
-                    let uid = case.uid().to_owned();
-                    let own = self.done.iter().filter(|step| step.change_set.as_deref() == Some(uid.as_str()));
-                    *case = own.fold(case.clone(), |case, step| case.record(&step.digest));
-                }
-            }
-        }
-    }
-
-    fn apply(&mut self) {
-        let cases: Vec<Case> = self.cases.values().cloned().collect();
-        for answer in ask_by(&policy(2, true), &self.wanted, &cases, &self.done, self.now) {
-            if answer.verdict != Verdict::Run {
-                continue;
-            }
-            let by = answer.by.clone().expect("a gated step runs by somebody's leave");
-            let case = cases.iter().find(|case| case.uid() == by).expect("by a change set that is there");
-            self.assert_approved(case, &answer.digest);
-            assert!(self.used.insert((by.clone(), answer.digest.clone())), "{by} was used twice for {}", answer.digest);
-            self.done = record_done(self.done.clone(), done(&answer.digest, Some(&by), self.now));
-            self.ran += 1;
-        }
-    }
-
-    /// Two people other than who asked said yes to exactly this in exactly this change set, lately, and did not think
-    /// better of it; judged from what was said alone.
-    fn assert_approved(&self, case: &Case, digest: &str) {
-        assert!(case.change_set.status.as_ref().expect("a status").steps.iter().any(|step| step.digest == digest));
-        let mut last: BTreeMap<&str, (i64, Decision)> = BTreeMap::new();
-        let heard = self.said.iter().filter(|(set, review, _)| set == case.uid() && review.spec.digests == [digest]);
-        for (_, review, at) in heard {
-            let is_no = review.spec.decision == Decision::Reject;
-            let earlier = last.get(review.spec.reviewer.as_str()).copied();
-            // Of the same second, the no is taken for the later one.
-            if is_no || earlier.is_none_or(|(before, decision)| decision != Decision::Reject || before < *at) {
-                last.insert(&review.spec.reviewer, (*at, review.spec.decision));
-            }
-        }
-        let yes = last.iter().filter(|(who, (at, decision))| {
-            **who != "carol" && *decision == Decision::Approve && at + EXPIRY_S > self.now
-        });
-        assert_eq!(yes.count(), 2, "{digest} by {}: {last:?}", case.uid());
-        assert!(last.values().all(|(_, decision)| *decision != Decision::Reject), "{digest}: {last:?}");
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_order_of_events_lets_a_step_run_without_an_approval_of_its_own(events in prop::collection::vec(event(), 1..60)) {
-        let mut world = World { wanted: vec!["a", "b"], ..World::default() };
-        world.happen(Event::Make("one"));
-        events.into_iter().for_each(|event| world.happen(event));
-    }
-}
-
-#[test]
-fn the_events_above_do_let_steps_run() {
-    let mut world = World { wanted: vec!["a"], ..World::default() };
-    let yes = |who| Event::Review("one", who, Decision::Approve, "a");
-    for event in [Event::Make("one"), yes("alice"), Event::Apply, yes("bob"), Event::Apply, Event::Apply] {
-        world.happen(event);
-    }
-    assert_eq!(world.ran, 1, "once, by the second approval");
-    for event in [Event::Make("one"), yes("alice"), yes("bob"), Event::Apply] {
-        world.happen(event);
-    }
-    assert_eq!(world.ran, 2, "and again by approvals of its own");
 }

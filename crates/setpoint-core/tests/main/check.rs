@@ -131,7 +131,7 @@ fn add_change(change_set: &mut ChangeSet, field: &str, effect: Effect) {
 
 fn begun(action: Action) -> Vec<Intent> {
     let started_at = now() - SignedDuration::from_secs(1);
-    vec![Intent { id: "call".into(), action, provider_id: None, started_at }]
+    vec![Intent { id: "call".into(), action, provider_id: None, started_at, approved: false }]
 }
 
 fn rows() -> Vec<Row> {

@@ -284,7 +284,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn intent(id: &str, action: Action, to: Option<&str>, started_at: Timestamp) -> Intent {
-    Intent { id: id.into(), action, provider_id: to.map(Into::into), started_at }
+    Intent { id: id.into(), action, provider_id: to.map(Into::into), started_at, approved: false }
 }
 
 fn observation(guests: Vec<Guest>, is_partial: bool) -> Observation {
@@ -350,7 +350,39 @@ fn an_object_goes_on_once_every_outcome_is_known() {
             "waits for the outcome of Create: a new guest may take 60s to appear",
         ),
     ];
-    for (name, recorded, intents, guests, expected) in rows {
+    // An approval serves once: nobody gives up on what may still show.
+    let approved_at = |action, to, started_at| Intent { approved: true, ..intent(ID, action, Some(to), started_at) };
+    let approved = [
+        (
+            "an approved update may still show",
+            Some("101"),
+            vec![approved_at(Action::Update, "101", now() - SignedDuration::from_secs(59))],
+            vec![with_cores(4)],
+            "waits for the outcome of Update: what was approved may take 60s to show",
+        ),
+        (
+            "an approved update does not show",
+            Some("101"),
+            vec![approved_at(Action::Update, "101", now() - SignedDuration::from_secs(60))],
+            vec![with_cores(4)],
+            "goes on with 101",
+        ),
+        (
+            "an approved update shows at once",
+            Some("101"),
+            vec![approved_at(Action::Update, "101", now())],
+            vec![ours("101")],
+            "goes on with 101",
+        ),
+        (
+            "an approved delete is proven not to have happened",
+            Some("101"),
+            vec![approved_at(Action::Delete, "101", now())],
+            vec![ours("101")],
+            "goes on with 101",
+        ),
+    ];
+    for (name, recorded, intents, guests, expected) in rows.into_iter().chain(approved) {
         let mut desired = desired();
         desired.record.provider_id = recorded.map(Into::into);
         desired.record.intents = intents;

@@ -1,7 +1,7 @@
 //! What goes on record of a Machine's guest after a look, and what its status says.
 
 use serde_json::{Value as Json, json};
-use setpoint_api::machine::{Machine, MachineStatus};
+use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
     DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle,
@@ -195,6 +195,15 @@ fn a_secret_is_not_shown() {
 }
 
 #[test]
+fn where_nobody_can_be_asked_a_machine_says_what_is_left_to_do() {
+    let unheard = Standing::provider_error("needs Destructive: 0 of 1 approval").unheard();
+    let told = "its namespace is being deleted, where nobody can be asked any more (needs Destructive: 0 of 1 approval): \
+                to let it go, remove the finalizer setpoint.dev/machine; its guest stays then, and its Environment tells \
+                of it as an orphan";
+    assert_eq!((unheard.reason, unheard.message.as_str()), ("Waiting", told));
+}
+
+#[test]
 fn a_call_is_settled_by_what_a_look_shows() {
     let call = |action: &str, id: Option<&str>| {
         known(|machine| {
@@ -204,6 +213,12 @@ fn a_call_is_settled_by_what_a_look_shows() {
             }]);
         })
     };
+    let approved = |mut machine: Machine| {
+        let intents = machine.status.iter_mut().flat_map(|status| &mut status.intents);
+        intents.for_each(|intent| intent.change_set = Some("set".to_owned()));
+        machine
+    };
+    let clamped = || Guest { config: Config::known(with(small(), "cores", 1)), ..ours() };
     let rows = [
         ("a create that shows", call("Create", None), look(vec![ours()]), (0, 1, Some("101"))),
         ("a create that came to nothing", call("Create", None), look(vec![]), (0, 0, Some("101"))),
@@ -211,6 +226,19 @@ fn a_call_is_settled_by_what_a_look_shows() {
         ("a delete that shows", call("Delete", Some("101")), look(vec![]), (0, 1, None)),
         ("a delete that did not happen", call("Delete", Some("101")), look(vec![ours()]), (0, 0, Some("101"))),
         ("an update that shows", call("Update", Some("101")), look(vec![ours()]), (0, 1, Some("101"))),
+        ("an update that does not show", call("Update", Some("101")), look(vec![clamped()]), (0, 0, Some("101"))),
+        (
+            "an approved one that does not show",
+            approved(call("Update", Some("101"))),
+            look(vec![clamped()]),
+            (0, 1, Some("101")),
+        ),
+        (
+            "an approved delete that did not happen",
+            approved(call("Delete", Some("101"))),
+            look(vec![ours()]),
+            (0, 0, Some("101")),
+        ),
     ];
     for (name, machine, observation, (open, done, id)) in rows {
         let desired = desire(&machine, &[]).expect("a desire");
@@ -231,7 +259,8 @@ fn a_call_has_one_id_until_something_is_done() {
     assert_eq!((one.action, &one.id), (Action::Create, &again.id));
     let mut later = status.clone();
     let digest = "d".to_owned();
-    later.done.push(setpoint_api::machine::DoneStep { action: Action::Create, digest, at: now(), change_set: None });
+    let step_done = DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false };
+    later.done.push(step_done);
     assert_ne!(begin(&later, "uid-web", step, None, 1, now()).expect("an intent").id, one.id);
     let full = MachineStatus { intents: vec![one; setpoint_api::machine::MAX_INTENTS], ..status };
     assert_eq!(begin(&full, "uid-web", step, None, 1, now()), None, "there is an end to it");

@@ -1,6 +1,7 @@
 //! Properties and scenarios of the pure core, through its public face.
 
 mod authority;
+mod authority_properties;
 mod check;
 mod classify;
 mod diff;

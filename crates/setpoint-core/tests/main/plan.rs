@@ -214,6 +214,7 @@ fn with_intent(mut machine: Desired, action: Action) -> Desired {
         action,
         provider_id: Some("101".into()),
         started_at: now(),
+        approved: false,
     });
     machine
 }

@@ -40,7 +40,15 @@ fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> Cha
 }
 
 fn recorded(digest: &str, state: StepState) -> StepStatus {
-    StepStatus { id: "shop/web/step".to_owned(), digest: digest.to_owned(), state, message: None, since: NOW }
+    StepStatus {
+        id: "shop/web/step".to_owned(),
+        digest: digest.to_owned(),
+        state,
+        message: None,
+        since: NOW,
+        spent: false,
+        object: None,
+    }
 }
 
 fn waits() -> Verdict {
@@ -67,7 +75,7 @@ fn decision(verdict: Verdict) -> Decision {
 
 fn done(change_set: Option<&str>, at: Timestamp) -> Vec<DoneStep> {
     let change_set = change_set.map(str::to_owned);
-    vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at, change_set }]
+    vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at, change_set, unseen: false }]
 }
 
 fn intent() -> Vec<Intent> {
@@ -94,7 +102,7 @@ fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandone
     let target = step(Action::Create).target;
     let objects = known.map(|known| {
         let wanted = known.wanted.as_ref().map_or(Wanted::Unknown, Wanted::Only);
-        (&target, Work { intents: &known.intents, done: &known.done, wanted })
+        (&target, Work { uid: Some("uid-web"), intents: &known.intents, done: &known.done, wanted })
     });
     progress(change_set, &decision(verdict), &objects.into_iter().collect(), abandoned, NOW)
 }
@@ -116,7 +124,63 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
     };
     let begun = Some(Known { intents: intent(), ..Known::default() });
     let late = Some("it is too late");
+    let tried = || {
+        let done = DoneStep { unseen: true, ..done(Some("uid"), NOW).remove(0) };
+        Some(Known { done: vec![done], wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
+    };
+    let begun_for = |uid: &str| StepStatus { object: Some(uid.to_owned()), ..recorded("sha256:a", Running) };
+    let recorded_as_tried = || StepStatus { spent: true, ..recorded("sha256:a", Stale) };
     let rows = [
+        (
+            "it was tried by its leave, and does not show",
+            Action::Update,
+            vec![recorded("sha256:a", Running)],
+            Verdict::Run,
+            tried(),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "what was tried is not approved any more when its object is gone",
+            Action::Update,
+            vec![recorded_as_tried()],
+            Verdict::Run,
+            None,
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "it was begun, and its object is gone",
+            Action::Create,
+            vec![begun_for("uid-web")],
+            Verdict::Run,
+            None,
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was begun for another object of this name",
+            Action::Create,
+            vec![begun_for("uid-gone")],
+            Verdict::Run,
+            known(None),
+            None,
+            Done,
+            Phase::Succeeded,
+        ),
+        (
+            "it was begun, and surely had no effect",
+            Action::Create,
+            vec![begun_for("uid-web")],
+            Verdict::Run,
+            known(None),
+            None,
+            Approved,
+            Phase::Running,
+        ),
         ("people are waited for", Action::Create, vec![], waits(), known(None), None, Waiting, Phase::Waiting),
         ("it may be taken", Action::Create, vec![], Verdict::Run, known(None), None, Approved, Phase::Running),
         ("its object is not there yet", Action::Create, vec![], Verdict::Run, None, None, Approved, Phase::Running),
@@ -252,6 +316,16 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         assert_eq!(progress.step_states.last().map(|step| step.state), Some(state), "{name}");
         assert_eq!(progress.phase, phase, "{name}");
     }
+}
+
+#[test]
+fn what_was_tried_stays_on_record_as_that() {
+    let tried = vec![DoneStep { unseen: true, ..done(Some("uid"), NOW).remove(0) }];
+    let change_set = change_set(Mode::Execute, vec![step(Action::Update)], vec![]);
+    let progress = ask(&change_set, Verdict::Run, Some(&Known { done: tried, ..Known::default() }), None);
+    let told = progress.step_states.last().expect("a state");
+    let message = "it was tried, and does not show: it has to be approved anew";
+    assert_eq!((told.spent, told.message.as_deref()), (true, Some(message)));
 }
 
 #[test]

@@ -78,6 +78,7 @@ impl Operator {
             action: step.action,
             provider_id: step.provider_id.as_deref().map(Into::into),
             started_at: world.now,
+            approved: false,
         };
         let Some(at) = self.desired.iter().position(|desired| desired.target == step.target) else {
             let id = step.provider_id.as_deref().unwrap_or(&step.target.name);

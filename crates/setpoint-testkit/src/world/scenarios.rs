@@ -182,6 +182,7 @@ fn establish(world: &mut World, operator: &Operator, targets: &[Target], number:
         action: Action::Create,
         provider_id: None,
         started_at: world.now - SignedDuration::from_secs(5),
+        approved: false,
     };
     let (instance, record, pin) = match object.situation {
         Situation::New => (None, Record::default(), false),

@@ -78,6 +78,7 @@ impl Ledger {
             action,
             provider_id: id.map(Into::into),
             started_at: now,
+            approved: false,
         };
         let uid = object.desired.uid.clone();
         object.version = self.write(&uid, object.version, |desired| desired.record.intents.push(intent.clone()))?;

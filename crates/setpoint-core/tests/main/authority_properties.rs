@@ -1,0 +1,255 @@
+//! Every order in which people and machines can meet: no approval lets a step be tried twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use setpoint_api::machine::{DoneStep, Intent};
+use setpoint_api::review::{Decision, Review};
+use setpoint_api::step::{Action, Step};
+use setpoint_core::authority::{Wanted, Work, close, is_unrecorded, progress};
+use setpoint_core::gate::{self, Verdict};
+use setpoint_core::intent::Outcome;
+
+use crate::authority::{Case, EXPIRY_S, Object, PEOPLE, ask_by, intent, policy, review, signed, step, time};
+
+/// What can happen between the planning of a step and the end of it, in any order.
+#[derive(Debug, Clone)]
+enum Event {
+    /// Somebody wants other steps.
+    Edit(Vec<&'static str>),
+    /// A change set of this name is made for them, in place of the one before.
+    Make(&'static str),
+    /// The planner writes down what is wanted now.
+    Replan(&'static str),
+    Review(&'static str, &'static str, Decision, &'static str),
+    /// A signed review from before is sent once more: to whatever has its gate's name now, with the date of now.
+    Replay(prop::sample::Index),
+    Wait(i64),
+    /// What may be done is written down.
+    Begin,
+    /// A call that was written down is made.
+    Call(usize),
+    /// A look settles what was begun. A change that was made may not show: the provider did something else, or something
+    /// else is wanted by now. Where no call was made, whoever was to make it died.
+    Settle {
+        shows: bool,
+    },
+    /// The gatekeeper writes down how far the change sets are.
+    Record,
+    /// The object goes, and one of the same name is made. Somebody with all rights may have torn it away, and the record
+    /// of what was done for it, after the gatekeeper heard of that.
+    Remake {
+        by_force: bool,
+    },
+}
+
+/// A create, whose digest is the same for whichever object of the name, a change, and a removal.
+const KINDS: [&str; 3] = ["a", "b", "c"];
+const SETS: [&str; 2] = ["one", "two"];
+
+fn event() -> impl Strategy<Value = Event> {
+    let kind = || prop::sample::select(&KINDS[..]);
+    let set = || prop::sample::select(&SETS[..]);
+    let decision =
+        prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
+    prop_oneof![
+        1 => prop::sample::subsequence(KINDS.to_vec(), 1..=3).prop_map(Event::Edit),
+        2 => set().prop_map(Event::Make),
+        1 => set().prop_map(Event::Replan),
+        8 => (set(), prop::sample::select(&PEOPLE[..]), decision, kind())
+            .prop_map(|(set, who, decision, kind)| Event::Review(set, who, decision, kind)),
+        1 => any::<prop::sample::Index>().prop_map(Event::Replay),
+        1 => prop::sample::select(vec![0, 1, 30, EXPIRY_S]).prop_map(Event::Wait),
+        5 => Just(Event::Begin),
+        4 => (0..8usize).prop_map(Event::Call),
+        4 => any::<bool>().prop_map(|shows| Event::Settle { shows }),
+        2 => Just(Event::Record),
+        1 => any::<bool>().prop_map(|by_force| Event::Remake { by_force }),
+    ]
+}
+
+#[derive(Default)]
+struct World {
+    now: i64,
+    wanted: Vec<&'static str>,
+    cases: BTreeMap<&'static str, Case>,
+    /// Everything that anybody ever said: set, review, when.
+    said: Vec<(String, Review, i64)>,
+    /// How often the object was made anew.
+    life: usize,
+    done: Vec<DoneStep>,
+    intents: Vec<Intent>,
+    begun: usize,
+    /// The calls that were made, by their ids.
+    called: BTreeSet<String>,
+    /// Which change set let which step be tried.
+    used: BTreeSet<(String, String)>,
+}
+
+impl World {
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Edit(wanted) => self.wanted = wanted,
+            Event::Make(name) => {
+                // A name is not given twice within a second: its date would not tell the two apart.
+                self.now += 1;
+                let digests = self.digests();
+                let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+                self.cases.insert(name, Case::of(name, self.now, &digests));
+            }
+            Event::Replan(name) => {
+                let steps: Vec<Step> = self.digests().iter().map(|digest| step(digest)).collect();
+                self.cases.get_mut(name).into_iter().for_each(|case| case.status().steps.clone_from(&steps));
+            }
+            Event::Review(name, who, decision, kind) => {
+                let digest = self.digest(kind);
+                let Some(case) = self.cases.get_mut(name) else { return };
+                let (review, at) = review(name, who, decision, &digest, self.now);
+                let review = signed(review, case, self.said.len(), self.now);
+                self.said.push((case.uid().to_owned(), review.clone(), self.now));
+                case.reviews.push((review, at));
+            }
+            Event::Replay(which) => {
+                if self.said.is_empty() {
+                    return;
+                }
+                let (_, mut review, _) = which.get(&self.said).clone();
+                let Some(case) = self.cases.get_mut(review.spec.gate.as_str()) else { return };
+                review.metadata.name = Some(format!("copy-{}", case.reviews.len()));
+                case.reviews.push((review, time(self.now)));
+            }
+            Event::Wait(seconds) => self.now += seconds,
+            Event::Begin => self.begin(),
+            Event::Call(which) => self.call(which),
+            Event::Settle { shows } => self.settle(shows),
+            Event::Record => self.record(),
+            Event::Remake { by_force } => self.remake(by_force),
+        }
+    }
+
+    /// Only that of a create is the same for whichever object of the name.
+    fn digest(&self, kind: &str) -> String {
+        if kind == "a" { kind.to_owned() } else { format!("{kind}-{}", self.life) }
+    }
+
+    fn digests(&self) -> Vec<String> {
+        self.wanted.iter().map(|kind| self.digest(kind)).collect()
+    }
+
+    fn uid(&self) -> String {
+        format!("uid-of-web-{}", self.life)
+    }
+
+    fn begin(&mut self) {
+        let (cases, digests, uid): (Vec<Case>, _, _) =
+            (self.cases.values().cloned().collect(), self.digests(), self.uid());
+        let wanted: Vec<&str> = digests.iter().map(String::as_str).collect();
+        let object = Object { uid: &uid, done: &self.done, intents: &self.intents };
+        for answer in ask_by(&policy(2, true), &wanted, &cases, object, self.now) {
+            if answer.verdict != Verdict::Run {
+                continue;
+            }
+            let by = answer.by.expect("a gated step runs by somebody's leave");
+            let case = cases.iter().find(|case| case.uid() == by).expect("by a change set that is there");
+            self.assert_approved(case, &answer.digest);
+            self.begun += 1;
+            self.intents.push(intent(&format!("call-{}", self.begun), &answer.digest, Some(&by), self.now));
+        }
+    }
+
+    fn call(&mut self, which: usize) {
+        if self.intents.is_empty() {
+            return;
+        }
+        let call = self.intents[which % self.intents.len()].clone();
+        let by = call.change_set.expect("an approved call");
+        if self.called.insert(call.id) {
+            assert!(self.used.insert((by.clone(), call.digest.clone())), "{by} was used twice for {}", call.digest);
+        }
+    }
+
+    fn settle(&mut self, shows: bool) {
+        for intent in std::mem::take(&mut self.intents) {
+            let is_seen = self.called.contains(&intent.id) && (shows || intent.action != Action::Update);
+            let outcome = if is_seen { Outcome::Done { provider_id: "101".into() } } else { Outcome::Lost };
+            self.done = close(std::mem::take(&mut self.done), intent, &outcome, time(self.now));
+        }
+    }
+
+    fn record(&mut self) {
+        let (target, uid) = (step("a").target, self.uid());
+        let work = Work { uid: Some(&uid), intents: &self.intents, done: &self.done, wanted: Wanted::Unknown };
+        let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        for case in self.cases.values_mut() {
+            let objects = BTreeMap::from([(&target, work)]);
+            let progress = progress(&case.change_set, &unjudged, &objects, None, time(self.now));
+            case.status().step_states = progress.step_states;
+        }
+    }
+
+    /// The object is let go once nothing is under way, and its change sets remember for it.
+    fn remake(&mut self, by_force: bool) {
+        if by_force {
+            self.record();
+        }
+        let mut sets = self.cases.values().filter_map(Case::set);
+        let is_let_go = self.intents.is_empty() && !sets.any(|set| is_unrecorded(&set, &self.done));
+        if by_force || is_let_go {
+            (self.done, self.intents, self.life) = (Vec::new(), Vec::new(), self.life + 1);
+        }
+    }
+
+    /// Two people other than who asked said yes to exactly this in exactly this change set, lately, and did not think
+    /// better of it; judged from what was said alone.
+    fn assert_approved(&self, case: &Case, digest: &str) {
+        assert!(case.change_set.status.as_ref().expect("a status").steps.iter().any(|step| step.digest == digest));
+        let mut last: BTreeMap<&str, (i64, Decision)> = BTreeMap::new();
+        let heard = self.said.iter().filter(|(set, review, _)| set == case.uid() && review.spec.digests == [digest]);
+        for (_, review, at) in heard {
+            let is_no = review.spec.decision == Decision::Reject;
+            let earlier = last.get(review.spec.reviewer.as_str()).copied();
+            // Of the same second, the no is taken for the later one.
+            if is_no || earlier.is_none_or(|(before, decision)| decision != Decision::Reject || before < *at) {
+                last.insert(&review.spec.reviewer, (*at, review.spec.decision));
+            }
+        }
+        let yes = last.iter().filter(|(who, (at, decision))| {
+            **who != "carol" && *decision == Decision::Approve && at + EXPIRY_S > self.now
+        });
+        assert_eq!(yes.count(), 2, "{digest} by {}: {last:?}", case.uid());
+        assert!(last.values().all(|(_, decision)| *decision != Decision::Reject), "{digest}: {last:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_of_events_lets_a_step_run_without_an_approval_of_its_own(events in prop::collection::vec(event(), 1..80)) {
+        let mut world = World { wanted: vec!["a", "b"], ..World::default() };
+        world.happen(Event::Make("one"));
+        events.into_iter().for_each(|event| world.happen(event));
+    }
+}
+
+/// The same step, approved by both of them in a change set of its own, and whatever else happens then.
+fn tried(world: &mut World, kind: &'static str, then: impl IntoIterator<Item = Event>) -> usize {
+    let yes = |who| Event::Review("one", who, Decision::Approve, kind);
+    let asked = [Event::Make("one"), yes("alice"), Event::Begin, yes("bob"), Event::Begin, Event::Call(0)];
+    asked.into_iter().chain(then).chain([Event::Begin, Event::Call(0)]).for_each(|event| world.happen(event));
+    world.called.len()
+}
+
+#[test]
+fn the_events_above_do_let_steps_run() {
+    let mut world = World { wanted: vec!["b"], ..World::default() };
+    let lost = || Event::Settle { shows: false };
+    let seen = Event::Settle { shows: true };
+    assert_eq!(tried(&mut world, "b", [seen]), 1, "once, by the second approval");
+    assert_eq!(tried(&mut world, "b", [lost()]), 2, "and again by approvals of its own, which serve once");
+    let remade = Event::Remake { by_force: false };
+    assert_eq!(tried(&mut world, "b", [lost(), Event::Record, remade]), 3, "another object has other steps");
+    world.wanted = vec!["a"];
+    let torn_away = Event::Remake { by_force: true };
+    assert_eq!(tried(&mut world, "a", [torn_away]), 4, "another object asks for the same create, and is not let");
+}
