@@ -59,7 +59,7 @@ fn lists(case: &Case, step: &Step) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
     use std::convert::Infallible;
 
     use http::{Request, Response};
