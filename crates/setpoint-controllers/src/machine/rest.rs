@@ -15,16 +15,26 @@ pub(super) const PASSING: Duration = Duration::from_secs(1);
 pub(super) const UNSEEN: Duration = Duration::from_secs(5);
 
 /// At the first of the times at which something may be otherwise. Whom a limit holds back is woken when something goes, and
-/// whoever waits for people or for another Machine by these.
-pub(super) fn rest(waiting: &[Waiting], verdicts: &[Verdict], standing: &Standing, now: Timestamp) -> Next {
+/// whoever waits for people or for another Machine by these. A price that is not known is asked for once in a `period`.
+pub(super) fn rest(
+    waiting: &[Waiting],
+    verdicts: &[Verdict],
+    standing: &Standing,
+    period: Duration,
+    now: Timestamp,
+) -> Next {
     if standing.is_synced() {
         return Next::Idle;
     }
     let on = |kinds: &[WaitsOn]| waiting.iter().any(|waiting| kinds.contains(&waiting.on));
+    let needs = |is_such: fn(&Need) -> bool| {
+        verdicts.iter().any(|verdict| matches!(verdict, Verdict::Wait { needs } if needs.iter().any(is_such)))
+    };
     let until = verdicts.iter().filter_map(Verdict::until).min();
     let times = [
         until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
-        verdicts.iter().any(lacks_knowledge).then_some(UNSEEN),
+        needs(|need| matches!(need, Need::Usage { .. })).then_some(UNSEEN),
+        needs(|need| matches!(need, Need::Price { .. })).then_some(period),
         on(&[WaitsOn::Intent, WaitsOn::Provider]).then_some(PASSING),
         on(&[WaitsOn::Observation]).then_some(UNSEEN),
         (standing.reason == reason::PROGRESSING).then_some(PASSING),
@@ -32,22 +42,18 @@ pub(super) fn rest(waiting: &[Waiting], verdicts: &[Verdict], standing: &Standin
     times.into_iter().flatten().min().map_or(Next::Idle, Next::After)
 }
 
-/// Whether nobody knows how much there is, or what a step costs.
-fn lacks_knowledge(verdict: &Verdict) -> bool {
-    let Verdict::Wait { needs } = verdict else { return false };
-    needs.iter().any(|need| matches!(need, Need::Usage { .. } | Need::Price { .. }))
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
     use setpoint_api::condition::ConditionStatus;
+    use setpoint_api::price::Price;
     use setpoint_api::step::Target;
     use setpoint_core::gate::Limit;
 
     use super::*;
 
     const NOW: Timestamp = Timestamp::constant(1_900_000_000, 0);
+    const PERIOD: Duration = Duration::from_secs(30);
 
     fn waits(on: WaitsOn) -> Waiting {
         let target = Target { namespace: "shop".into(), name: "web".into(), kind: "Machine".into() };
@@ -64,6 +70,7 @@ mod tests {
         let no = |reason| Standing { status: ConditionStatus::False, reason, message: String::new() };
         let used_up = || Verdict::Wait { needs: vec![Need::Budget { limit: Limit::Gpus(1), until: None }] };
         let unknown = || Verdict::Wait { needs: vec![Need::Usage { limit: Limit::Gpus(1) }] };
+        let unpriced = || Verdict::Wait { needs: vec![Need::Price { limit: Limit::HourlyCost(Price::ZERO) }] };
         let (over, goes_on) = (no(reason::OVER_LIMIT), no(reason::PROGRESSING));
         type Row<'a> = (&'a str, Vec<Waiting>, Vec<Verdict>, &'a Standing, Option<u64>);
         let rows: Vec<Row<'_>> = vec![
@@ -73,15 +80,16 @@ mod tests {
             ("a guest is on its way", vec![waits(WaitsOn::Provider)], vec![full_for(600)], &over, Some(1)),
             ("not all was seen", vec![waits(WaitsOn::Observation)], vec![full_for(600)], &over, Some(5)),
             ("how much there is is not known", vec![], vec![unknown(), full_for(600)], &over, Some(5)),
+            ("what it costs is not known", vec![], vec![unpriced()], &over, Some(30)),
             ("something else has to go", vec![], vec![used_up()], &over, None),
             ("another Machine is waited for", vec![waits(WaitsOn::Dependency)], vec![], &over, None),
             ("it goes on", vec![], vec![], &goes_on, Some(1)),
         ];
         for (name, waiting, verdicts, standing, expected) in rows {
             let expected = expected.map_or(Next::Idle, |seconds| Next::After(Duration::from_secs(seconds)));
-            assert_eq!(rest(&waiting, &verdicts, standing, NOW), expected, "{name}");
+            assert_eq!(rest(&waiting, &verdicts, standing, PERIOD, NOW), expected, "{name}");
         }
         let synced = Standing { status: ConditionStatus::True, reason: reason::SYNCED, message: String::new() };
-        assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, NOW), Next::Idle, "nothing is left to do");
+        assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, PERIOD, NOW), Next::Idle, "nothing is left to do");
     }
 }

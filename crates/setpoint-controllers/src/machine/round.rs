@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
@@ -105,7 +106,10 @@ impl Machines {
             return match free {
                 // To do it over and over would not help.
                 Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, now))),
+                None if is_written => {
+                    let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
+                    Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, period, now)))
+                }
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
