@@ -5,6 +5,7 @@
 //! | `wakeup` | which Machines a change concerns |
 //! | `round` | one look and what follows from it: a step, or a status |
 //! | `acting` | a step, as calls to a provider |
+//! | `rest` | when to look again although nothing is heard |
 //! | `writes` | status and finalizer |
 //!
 //! What to do is decided in [`setpoint_core::plan`], what may be done in [`crate::permission`], what goes on record in [`setpoint_core::machine`]. Nothing is done that
@@ -12,6 +13,7 @@
 //! dies between two steps leaves behind what the next one has to know.
 
 mod acting;
+mod rest;
 mod round;
 mod wakeup;
 mod writes;

@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
 use setpoint_api::requester::requested_by;
-use setpoint_api::step::{Action, Step, Target, WaitsOn};
+use setpoint_api::step::{Action, Step, Target};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{Gpus, Need, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
+use super::rest::{PASSING, UNSEEN, rest};
 use super::{MOVED, Machines};
 use crate::change_set::{self, Case};
 use crate::permission::{
@@ -27,10 +27,6 @@ use crate::permission::{
 };
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
-
-/// When to look again at a guest that is on its way, or at a place that did not show everything.
-const PASSING: Duration = Duration::from_secs(1);
-const UNSEEN: Duration = Duration::from_secs(5);
 
 /// What came of a look.
 pub(super) enum Progress {
@@ -112,7 +108,10 @@ impl Machines {
             return match free {
                 // To do it over and over would not help.
                 Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => Ok(Progress::Told(rest(&planned, &verdicts, &standing, now))),
+                None if is_written => {
+                    let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
+                    Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, period, now)))
+                }
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };
         };
@@ -235,27 +234,6 @@ impl Machines {
         }
         Err(error.into())
     }
-}
-
-/// When to look again although nothing is heard.
-fn rest(planned: &Planned, verdicts: &[Verdict], standing: &Standing, now: Timestamp) -> Next {
-    let on = |kinds: &[WaitsOn]| planned.change_set.waiting.iter().any(|waiting| kinds.contains(&waiting.on));
-    let until = verdicts.iter().filter_map(Verdict::until).max();
-    match () {
-        () if standing.is_synced() => Next::Idle,
-        () if let Some(until) = until => Next::After(Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
-        () if verdicts.iter().any(lacks_knowledge) => Next::After(UNSEEN),
-        () if on(&[WaitsOn::Intent, WaitsOn::Provider]) => Next::After(PASSING),
-        () if on(&[WaitsOn::Observation]) => Next::After(UNSEEN),
-        () if standing.reason == machine::reason::PROGRESSING => Next::After(PASSING),
-        () => Next::Idle,
-    }
-}
-
-/// Whether nobody knows how much there is, or what a step costs. Whom a limit holds back is woken when something goes.
-fn lacks_knowledge(verdict: &Verdict) -> bool {
-    let Verdict::Wait { needs } = verdict else { return false };
-    needs.iter().any(|need| matches!(need, Need::Usage { .. } | Need::Price { .. }))
 }
 
 /// What Events call a step that was taken.

@@ -104,7 +104,8 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         && before.metadata.generation == after.metadata.generation
     {
         let usage = |environment: &Environment| {
-            environment.status.as_ref().map(|status| (status.instances, status.gpus, status.hourly_cost))
+            let status = environment.status.as_ref();
+            status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.prices.clone()))
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));

@@ -290,6 +290,7 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     let with_cores = |cores: i64| Guest { config: Config::known(with(small(), "cores", cores)), ..ours() };
     let with_secret =
         |value: &str| Guest { config: Config::known(with(small(), "env", Value::from([("TOKEN", value)]))), ..ours() };
+    let unmarked = || Guest { mark: None, ..ours() };
     let secretive = || known(|machine| machine["status"]["observed"]["env.TOKEN"] = json!("(sensitive)"));
     let rows = vec![
         ("all is as it was told", known(|_| {}), vec![ours()], None, false),
@@ -297,6 +298,21 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
         ("it stopped", known(|_| {}), vec![Guest { run: Reading::Known("stopped".into()), ..ours() }], None, true),
         ("it is gone", known(|_| {}), vec![], None, true),
         ("it is there twice", known(|_| {}), vec![ours(), guest("102", &desired_machine("web"), small())], None, true),
+        (
+            "the one it insists on has come",
+            known(|machine| machine["status"] = json!({})),
+            vec![unmarked()],
+            None,
+            true,
+        ),
+        (
+            "that one is nobody's, and was told of",
+            known(|machine| machine["status"]["providerId"] = Json::Null),
+            vec![unmarked()],
+            None,
+            false,
+        ),
+        ("its guest has lost our mark", known(|_| {}), vec![unmarked()], None, true),
         ("nothing was ever told", known(|machine| machine["status"] = Json::Null), vec![ours()], None, true),
         (
             "it cannot be read",
