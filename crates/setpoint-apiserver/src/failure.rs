@@ -79,6 +79,13 @@ impl Failure {
         Failure::forbidden(resource, name, why).with_details(json!({"causes": [{"reason": PROTECTED, "message": why}]}))
     }
 
+    /// A review by somebody who acts as another.
+    pub fn impersonated(resource: &Resource, name: &str, user: &str) -> Failure {
+        let why = format!("a review is given by who it is of, and {user} acts as another");
+        let causes = json!({"causes": [{"reason": "Impersonated", "message": &why}]});
+        Failure::forbidden(resource, name, &why).with_details(causes)
+    }
+
     pub fn is_protection(&self) -> bool {
         let Body::Status { details: Some(details), .. } = &self.body else { return false };
         details.get("causes").is_some_and(|causes| causes[0]["reason"] == PROTECTED)

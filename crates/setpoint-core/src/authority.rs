@@ -31,7 +31,7 @@ use setpoint_api::step::{Action, Step, Target};
 
 pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
 use self::ticket::Ticket;
-use crate::gate::{self, Evidence, Gpus, Standing, Usage, Verdict};
+use crate::gate::{self, Evidence, Gpus, Requesters, Standing, Usage, Verdict};
 use crate::intent::Outcome;
 
 /// Everything that the answer depends on.
@@ -233,14 +233,14 @@ fn standings(input: &Input<'_>, set: Option<&Set<'_>>, under_way: &BTreeSet<Stri
 }
 
 /// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not.
-fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> BTreeSet<&'a str> {
-    set.map(|set| set.requested_by).into_iter().chain([input.requested_by]).collect()
+fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> Requesters<'a> {
+    Requesters::of_all(set.map(|set| set.requested_by).into_iter().chain([input.requested_by]))
 }
 
 fn gate_input<'a>(
     input: &Input<'a>,
     set: Option<&'a Set<'a>>,
-    requesters: &'a BTreeSet<&'a str>,
+    requesters: &'a Requesters<'a>,
     under_way: &'a BTreeSet<String>,
 ) -> gate::Input<'a> {
     static NO_NONCES: BTreeSet<(String, String)> = BTreeSet::new();

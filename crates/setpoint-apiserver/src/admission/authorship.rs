@@ -2,7 +2,8 @@
 //!
 //! Two annotations would be easy to forge, and two fields are easy to get wrong, if their writers were believed. So what an
 //! object says of its writer must be its writer: a review is given by who writes it, and a change set is asked for by who
-//! writes it, or by whom a controller names. Who acts as another is the other. And a change set that says to be made for an
+//! writes it, or by whom a controller names. Who acts as another is who they really are, and gives no reviews: whose word
+//! it is must be beyond doubt. And a change set that says to be made for an
 //! object is taken for what that object's controller asks: only controllers say so.
 //!
 //! Of what people want, the server itself writes down who wanted it last. What it and the controllers write for others is
@@ -33,8 +34,11 @@ pub(super) fn check(change: &Change<'_>) -> Result<()> {
 
 fn check_author(change: &Change<'_>) -> Result<()> {
     let (None, Some(after)) = (change.before, change.after) else { return Ok(()) };
-    let writer = change.caller.identity.user.as_str();
+    let writer = change.caller.real().user.as_str();
     let field = match own(change.resource) {
+        Some("reviews") if change.caller.impersonator.is_some() => {
+            return Err(Failure::impersonated(change.resource, change.name(), writer));
+        }
         Some("reviews") => "reviewer",
         Some("changesets") if writer != CONTROLLERS => "requestedBy",
         _ => return Ok(()),
@@ -49,7 +53,7 @@ fn check_author(change: &Change<'_>) -> Result<()> {
 
 fn check_owners(change: &Change<'_>) -> Result<()> {
     let Some(after) = change.after.filter(|_| own(change.resource) == Some("changesets")) else { return Ok(()) };
-    let writer = change.caller.identity.user.as_str();
+    let writer = change.caller.real().user.as_str();
     let owners = |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     let is_same = change.before.map(owners).unwrap_or_default() == owners(after);
     // The server takes away owners that are gone.
@@ -65,7 +69,7 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
     if !matches!(own(resource), Some("environments" | "machines")) {
         return;
     }
-    let writer = caller.identity.user.as_str();
+    let writer = caller.real().user.as_str();
     let is_new = before.is_none_or(|before| before["spec"] != after["spec"] || orders(before) != orders(after));
     let kept = before.and_then(|before| before["metadata"]["annotations"][REQUESTED_BY].as_str());
     let requester = match before {
@@ -129,7 +133,7 @@ fn own(resource: &Resource) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{caller, judge, resource};
+    use super::super::fixture::{acting_as, caller, judge, judge_by, resource};
     use super::*;
 
     #[test]
@@ -226,6 +230,27 @@ mod tests {
             stamp(&resource("Machine"), &caller(user), Some(&before), &mut after);
             assert_eq!(after["metadata"]["annotations"][REQUESTED_BY].as_str(), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn who_acts_as_another_is_who_they_are_and_reviews_nothing() {
+        let mallory = acting_as("mallory", "alice");
+        let mut machine = json!({"metadata": {"name": "web"}, "spec": {"cores": 1}});
+        stamp(&resource("Machine"), &mallory, None, &mut machine);
+        assert_eq!(machine["metadata"]["annotations"][REQUESTED_BY], "mallory");
+        let controller = acting_as("mallory", CONTROLLERS);
+        let mut deleted = machine.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-15T12:00:00Z");
+        stamp(&resource("Machine"), &controller, Some(&machine), &mut deleted);
+        assert_eq!(deleted["metadata"]["annotations"][REQUESTED_BY], "mallory", "also as a controller");
+        for reviewer in ["alice", "mallory"] {
+            let review = json!({"spec": {"reviewer": reviewer}});
+            let refusal = judge_by(&mallory, "Review", (None, Some(&review)), check).expect_err("a refusal");
+            assert!(refusal.message().ends_with("a review is given by who it is of, and mallory acts as another"));
+        }
+        let change_set = |requester: &str| json!({"spec": {"requestedBy": requester}});
+        let ask = |requester: &str| judge_by(&mallory, "ChangeSet", (None, Some(&change_set(requester))), check);
+        assert_eq!((ask("alice").is_ok(), ask("mallory").is_ok()), (false, true));
     }
 
     #[test]

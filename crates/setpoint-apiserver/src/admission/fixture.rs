@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Change;
-use crate::authentication::{Caller, Identity, Standing};
+use crate::authentication::{Caller, Identity, Impersonator, Standing};
 use crate::failure::Result;
 use crate::kind::Part;
 use crate::registry::Resource;
@@ -13,6 +13,15 @@ use crate::request::Verb;
 
 pub(super) fn caller(user: &str) -> Caller {
     Caller::new(Arc::new(Identity::new(user, ["people"])), Standing::default())
+}
+
+/// Somebody who acts as another.
+pub(super) fn acting_as(user: &str, other: &str) -> Caller {
+    let impersonator = Impersonator {
+        identity: Arc::new(Identity::new(user, ["people"])),
+        wanted: Arc::new(Identity::new(other, ["people"])),
+    };
+    Caller { impersonator: Some(impersonator), ..caller(other) }
 }
 
 /// A kind of ours by its name; how its objects look does not matter here.

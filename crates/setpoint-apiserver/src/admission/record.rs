@@ -13,7 +13,7 @@ pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
     let (Some(before), None, true) = (change.before, change.after, is_change_set) else { return Ok(()) };
     let identity = &change.caller.identity;
     let (mode, environment) = (text_at(before, &["spec", "mode"]), text_at(before, &["spec", "environment"]));
-    let is_own_preview = mode == "Preview" && text_at(before, &["spec", "requestedBy"]) == identity.user;
+    let is_own_preview = mode == "Preview" && text_at(before, &["spec", "requestedBy"]) == change.caller.real().user;
     let rules = Access::to_object("update", [setpoint_api::GROUP, "environments", ""], environment, "");
     if is_own_preview || rules.is_allowed(policy, identity) {
         return Ok(());

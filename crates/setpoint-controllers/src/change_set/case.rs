@@ -35,8 +35,8 @@ pub struct Reviewed {
     pub signature: Arc<Checked>,
 }
 
-/// How many reviews of one person are judged for one gate. The first ones count: nothing that somebody said is pushed out by
-/// what is said later.
+/// How many approvals and comments of one person are judged for one gate. The first ones count: nothing that somebody said is
+/// pushed out by what is said later. A rejection is always heard: nobody is to lose the word with which things are stopped.
 const MAX_REVIEWS_EACH: usize = 100;
 
 /// The change sets that list steps of an object, as the caches show them.
@@ -150,6 +150,9 @@ fn within_bounds(reviews: Vec<Arc<Review>>) -> (Vec<Dated>, Vec<Arc<Review>>) {
     dated.sort_by(|(at, one), (then, other)| (at, &one.metadata.name).cmp(&(then, &other.metadata.name)));
     let mut given: BTreeMap<String, usize> = BTreeMap::new();
     let (judged, surplus): (Vec<_>, Vec<_>) = dated.into_iter().partition(|(_, review)| {
+        if review.spec.decision == Decision::Reject {
+            return true;
+        }
         let number = given.entry(review.spec.reviewer.clone()).or_default();
         *number += 1;
         *number <= MAX_REVIEWS_EACH
@@ -276,21 +279,24 @@ mod tests {
 
     #[test]
     fn who_says_too_much_is_not_heard_out_and_pushes_nobody_aside() {
-        let said = |number: usize, reviewer: &str, at: i64| {
-            let given = review(number, reviewer, "Approve", Checked::Unsigned).review;
+        let said = |number: usize, reviewer: &str, decision: &str, at: i64| {
+            let given = review(number, reviewer, decision, Checked::Unsigned).review;
             let mut given = Arc::unwrap_or_clone(given);
             given.metadata.creation_timestamp = Some(Time(MADE + SignedDuration::from_secs(at)));
             Arc::new(given)
         };
         let mut reviews: Vec<Arc<Review>> =
-            (0..MAX_REVIEWS_EACH + 2).map(|number| said(number, "mallory", 1_000 - number as i64)).collect();
-        reviews.push(said(5_000, "alice", 2_000));
+            (0..MAX_REVIEWS_EACH + 2).map(|number| said(number, "mallory", "Approve", 1_000 - number as i64)).collect();
+        reviews.push(said(5_000, "alice", "Approve", 2_000));
+        reviews.push(said(6_000, "mallory", "Reject", 3_000));
+        reviews.push(said(7_000, "mallory", "Approve", 4_000));
         let (judged, surplus) = within_bounds(reviews);
         let names = |reviews: Vec<&Arc<Review>>| {
             reviews.iter().map(|review| review.metadata.name.clone().unwrap()).collect::<Vec<_>>()
         };
         let judged = names(judged.iter().map(|(_, review)| review).collect());
-        assert_eq!((judged.len(), judged[0].as_str(), judged[100].as_str()), (101, "r101", "r5000"), "the first ones");
-        assert_eq!(names(surplus.iter().collect()), ["r1", "r0"]);
+        assert_eq!((judged.len(), judged[0].as_str()), (102, "r101"), "the first ones");
+        assert_eq!(judged[100..], ["r5000", "r6000"], "and whoever says no");
+        assert_eq!(names(surplus.iter().collect()), ["r1", "r0", "r7000"]);
     }
 }

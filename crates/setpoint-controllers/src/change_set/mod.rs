@@ -36,7 +36,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode};
 use setpoint_api::environment::{Approval, Environment};
 use setpoint_api::planspec::gate::Gate;
 use setpoint_core::authority::{self, Progress};
-use setpoint_core::gate::{Decision, Input, Usage};
+use setpoint_core::gate::{Decision, Input, Requesters, Usage};
 
 pub use self::case::{Case, cases, cases_of};
 pub use self::own::{Owner, is_open};
@@ -110,7 +110,11 @@ impl ChangeSets {
         };
         let metadata = &case.change_set.metadata;
         let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
-        let requesters = work::requesters(&self.caches, &case.change_set);
+        let writers = work::writers(&self.caches, &case.change_set);
+        let requesters = Requesters {
+            of_targets: writers.iter().map(|(target, writer)| (*target, writer.as_str())).collect(),
+            ..Requesters::of_all([case.change_set.spec.requested_by.as_str()])
+        };
         setpoint_core::gate::gate(&Input {
             steps,
             approval: spec.approval.as_ref(),
@@ -122,7 +126,7 @@ impl ChangeSets {
             under_way: &work::calls_under_way(&self.caches, steps),
             usage,
             gpus: &BTreeMap::new(),
-            requesters: &requesters.iter().map(String::as_str).collect(),
+            requesters: &requesters,
             cluster_uid: self.planning.cluster(),
             namespace: metadata.namespace.as_deref().unwrap_or_default(),
             gate: metadata.name.as_deref().unwrap_or_default(),

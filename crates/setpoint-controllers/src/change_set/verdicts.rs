@@ -125,7 +125,8 @@ impl ChangeSets {
 
 impl Answer {
     fn too_many() -> Answer {
-        let message = "its reviewer has given so many to this gate that no more are judged".to_owned();
+        let message =
+            "its reviewer has given so many to this gate that no more are judged, except to reject".to_owned();
         Answer { status: ConditionStatus::False, reason: "TooMany", message, is_refusal: true }
     }
 

@@ -12,6 +12,7 @@ use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
 use setpoint_core::machine;
 use setpoint_core::plan::GUEST;
+use setpoint_core::workload::selection::controller_of;
 
 use super::Owner;
 use super::own::is_current;
@@ -117,13 +118,24 @@ pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<Strin
     calls.collect()
 }
 
-/// Who asks in a change set, and who wrote what it is about.
-pub(super) fn requesters(caches: &Caches, change_set: &ChangeSet) -> BTreeSet<String> {
-    let steps =
-        change_set.status.iter().flat_map(|status| &status.steps).filter(|step| step.target.kind == machine::KIND);
-    let machines = steps.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
-    let written = machines.map(|machine| requested_by(&machine.metadata).to_owned());
-    written.chain([change_set.spec.requested_by.clone()]).collect()
+/// Who wrote what each step of a change set is for, as whoever acts will see it: a guest that a Machine has too many is
+/// that Machine's.
+pub(super) fn writers<'a>(caches: &Caches, change_set: &'a ChangeSet) -> BTreeMap<&'a Target, String> {
+    let namespace = change_set.metadata.namespace.as_deref().unwrap_or_default();
+    let owner = controller_of(&change_set.metadata).filter(|owner| owner.kind == machine::KIND);
+    let owner = owner.and_then(|owner| {
+        let found = caches.machines.get(&Name::new(namespace, &owner.name));
+        found.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid))
+    });
+    let steps = change_set.status.iter().flat_map(|status| &status.steps);
+    let written = steps.filter_map(|Step { target, .. }| {
+        let machine = match target.kind == machine::KIND {
+            true => caches.machines.get(&Name::new(&target.namespace, &target.name)),
+            false => owner.clone(),
+        };
+        Some((target, requested_by(&machine?.metadata).to_owned()))
+    });
+    written.collect()
 }
 
 /// The change set in which a Machine's controller says what it wants now.

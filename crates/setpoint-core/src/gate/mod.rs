@@ -64,8 +64,8 @@ pub struct Input<'a> {
     pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
-    /// The users who asked for the change: who asks about it, and who wrote what it is about.
-    pub requesters: &'a BTreeSet<&'a str>,
+    /// The users who asked for the change.
+    pub requesters: &'a Requesters<'a>,
     /// The uid by which a review names this cluster.
     pub cluster_uid: &'a str,
     /// The namespace of the gate.
@@ -77,6 +77,15 @@ pub struct Input<'a> {
     /// When the gate was made: a review from before was of another gate of the same name.
     pub opened_at: Timestamp,
     pub now: Timestamp,
+}
+
+/// The users who asked for a change. A step has to do with who wrote its own object, and not with who wrote others'.
+#[derive(Debug, Clone, Default)]
+pub struct Requesters<'a> {
+    /// Who asked for all of it.
+    pub of_all: BTreeSet<&'a str>,
+    /// Who wrote what a step is for.
+    pub of_targets: BTreeMap<&'a Target, &'a str>,
 }
 
 /// What may run now, and what became of every review.
@@ -191,6 +200,17 @@ fn unmet(step: &Step, missing: &[Approvals], running: &BTreeSet<&str>) -> Option
     let steps = held_by.map(|id| Need::Step { id: id.clone() });
     let needs: Vec<Need> = missing.iter().cloned().map(Need::Approvals).chain(steps).collect();
     (!needs.is_empty()).then_some(Verdict::Wait { needs })
+}
+
+impl<'a> Requesters<'a> {
+    /// Those who asked for all of a change.
+    pub fn of_all(users: impl IntoIterator<Item = &'a str>) -> Requesters<'a> {
+        Requesters { of_all: users.into_iter().collect(), of_targets: BTreeMap::new() }
+    }
+
+    fn of(&self, step: &Step) -> BTreeSet<&'a str> {
+        self.of_all.iter().chain(self.of_targets.get(&step.target)).copied().collect()
+    }
 }
 
 impl Decision {

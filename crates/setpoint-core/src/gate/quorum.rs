@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Requirement};
 use setpoint_api::step::{Class, Step};
 
-use super::review::{Bench, Discount, Evidence, Outcome, Reviewed, needs_signature};
+use super::review::{Bench, Discount, Evidence, Outcome, Reviewed, needs_signature, unfit};
 use super::{Input, Refusal, listed};
 
 /// The approvals that a class of a step still lacks.
@@ -63,10 +63,11 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
         let places = by_digest.get(step.digest.as_str()).map_or(&[][..], Vec::as_slice);
         let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
         let mut standing = Standing::default();
+        let requesters = input.requesters.of(step);
         for class in step.classes() {
             let requirement = approval.requirement(class);
-            let judged = judge(&bench, &candidates, &requirement);
-            standing.add(&judged, class, &requirement, input.requesters);
+            let judged = judge(&bench, &candidates, &requirement, &requesters);
+            standing.add(&judged, class, &requirement, &requesters);
             judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
         }
         standings.push(standing);
@@ -97,13 +98,18 @@ fn by_digest<'a>(evidence: &[Evidence<'a>]) -> BTreeMap<&'a str, Vec<usize>> {
 }
 
 /// Which reviews of a step count for one of its classes.
-fn judge<'a>(bench: &Bench<'_>, candidates: &[Candidate<'a>], requirement: &Requirement<'_>) -> Vec<Judgement<'a>> {
+fn judge<'a>(
+    bench: &Bench<'_>,
+    candidates: &[Candidate<'a>],
+    requirement: &Requirement<'_>,
+    requesters: &BTreeSet<&str>,
+) -> Vec<Judgement<'a>> {
     let mut last_word: BTreeMap<&str, &Evidence<'_>> = BTreeMap::new();
     let mut judged = Vec::with_capacity(candidates.len());
     for (place, evidence) in candidates.iter().copied() {
         let barred = (bench.unsound(evidence, Some(requirement)))
             .or_else(|| bench.misdirected(evidence))
-            .or_else(|| bench.unfit(evidence, requirement))
+            .or_else(|| unfit(evidence, requirement, requesters))
             .or_else(|| bench.misdated(evidence));
         let copied = bench.copied(place, evidence);
         if barred.is_none() && copied.is_none() {

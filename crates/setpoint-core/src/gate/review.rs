@@ -246,17 +246,6 @@ impl<'a> Bench<'a> {
         is_other(&spec.change_set_uid, self.input.change_set_uid).then_some(Discount::OtherChangeSet)
     }
 
-    /// Why this reviewer may not decide on a class of steps.
-    pub(super) fn unfit(&self, evidence: &Evidence<'_>, requirement: &Requirement<'_>) -> Option<Discount> {
-        let spec = &evidence.review.spec;
-        let approves = spec.decision == review::Decision::Approve;
-        // Where nobody knows who asked, anybody may have.
-        let requesters = self.input.requesters;
-        let is_unknown = requesters.is_empty() || requesters.contains("") || requesters.contains(requester::UNKNOWN);
-        let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
-        (approves && !requirement.requester_may_approve && may_be_requester).then_some(Discount::Requester)
-    }
-
     pub(super) fn misdated(&self, evidence: &Evidence<'_>) -> Option<Discount> {
         let created_at = evidence.created_at;
         if created_at < self.input.opened_at {
@@ -300,6 +289,20 @@ impl<'a> Bench<'a> {
         }
         Some(Discount::RoleNotAllowed { roles: roles.iter().cloned().collect() })
     }
+}
+
+/// Why this reviewer may not decide on a class of a step for which these asked.
+pub(super) fn unfit(
+    evidence: &Evidence<'_>,
+    requirement: &Requirement<'_>,
+    requesters: &BTreeSet<&str>,
+) -> Option<Discount> {
+    let spec = &evidence.review.spec;
+    let approves = spec.decision == review::Decision::Approve;
+    // Where nobody knows who asked, anybody may have.
+    let is_unknown = requesters.is_empty() || requesters.contains("") || requesters.contains(requester::UNKNOWN);
+    let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
+    (approves && !requirement.requester_may_approve && may_be_requester).then_some(Discount::Requester)
 }
 
 /// A role is a key's, so whoever asks for one asks for a signature.

@@ -9,7 +9,7 @@ use setpoint_api::price::Price;
 use setpoint_api::review::{self, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
 use setpoint_core::gate::{
-    Decision, Evidence, Gpus, Input, Signature, Usage, Verdict, gate, ledger_entry, prune, record,
+    Decision, Evidence, Gpus, Input, Requesters, Signature, Usage, Verdict, gate, ledger_entry, prune, record,
 };
 
 const ACTIONS: [Action; 6] =
@@ -72,7 +72,7 @@ impl World {
             under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
-            requesters: &BTreeSet::from(["carol"]),
+            requesters: &Requesters::of_all(["carol"]),
             cluster_uid: "cluster",
             namespace: "shop",
             gate: "web",

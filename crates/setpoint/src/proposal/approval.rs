@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use setpoint_api::environment::Approval;
 use setpoint_api::step::Step;
-use setpoint_core::gate::{self, Approvals, Need, Usage, Verdict};
+use setpoint_core::gate::{self, Approvals, Need, Requesters, Usage, Verdict};
 
 /// What a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             under_way: &BTreeSet::new(),
             usage: Usage::default(),
             gpus: &BTreeMap::new(),
-            requesters: &BTreeSet::from([requester]),
+            requesters: &Requesters::of_all([requester]),
             cluster_uid: "",
             namespace: "",
             gate: "",

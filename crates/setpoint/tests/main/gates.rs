@@ -2,6 +2,8 @@
 
 mod signed;
 
+use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -28,12 +30,14 @@ const NAMESPACE: &str = "shop";
 struct Office {
     server: Server,
     admin: Client,
+    people: BTreeMap<&'static str, Client>,
 }
 
 impl Office {
     async fn open(approval: Value) -> Result<Office> {
         let server = Server::start(SETPOINT).await?;
-        let office = Office { admin: client(&server, None).await?, server };
+        let admin = client(Kubeconfig::read_from(server.kubeconfig_path())?, None).await?;
+        let mut office = Office { admin, server, people: BTreeMap::new() };
         let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
         Api::<Namespace>::all(office.admin.clone()).create(&PostParams::default(), &namespace).await?;
         let environment = json!({
@@ -51,12 +55,22 @@ impl Office {
             let bindings: Api<k8s_openapi::api::rbac::v1::RoleBinding> =
                 Api::namespaced(office.admin.clone(), NAMESPACE);
             bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+            let known = office.known(who).await?;
+            office.people.insert(who, known);
         }
         Ok(office)
     }
 
-    async fn acting_as(&self, user: &str) -> Result<Client> {
-        client(&self.server, Some(user)).await
+    /// Somebody with a credential of their own.
+    async fn known(&self, user: &str) -> Result<Client> {
+        let mut command = Command::new(SETPOINT);
+        let output = command.args(["user", "create", user, "--data-dir"]).arg(self.server.data_dir()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        client(Kubeconfig::from_yaml(&String::from_utf8(output.stdout)?)?, None).await
+    }
+
+    fn person(&self, user: &str) -> Result<Client> {
+        self.people.get(user).cloned().with_context(|| format!("nobody knows {user}"))
     }
 
     /// A change set of carol's that would make a Machine, once it is known what that takes.
@@ -65,7 +79,7 @@ impl Office {
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": name},
             "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol", "objects": [machine()]},
         });
-        let sets: Api<ChangeSet> = Api::namespaced(self.acting_as("carol").await?, NAMESPACE);
+        let sets: Api<ChangeSet> = Api::namespaced(self.person("carol")?, NAMESPACE);
         sets.create(&PostParams::default(), &serde_json::from_value(change_set)?).await?;
         self.until(name, |set| phase(set).is_some_and(|phase| phase != Phase::Pending)).await
     }
@@ -120,7 +134,7 @@ impl Office {
         let review = json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": {"name": name}, "spec": spec,
         });
-        let reviews: Api<Review> = Api::namespaced(self.acting_as(who).await?, NAMESPACE);
+        let reviews: Api<Review> = Api::namespaced(self.person(who)?, NAMESPACE);
         reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
         Ok(())
     }
@@ -164,10 +178,10 @@ fn machine() -> Value {
     })
 }
 
-async fn client(server: &Server, user: Option<&str>) -> Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig_path())?;
+/// Whose credential a kubeconfig has, or somebody whom they act as.
+async fn client(kubeconfig: Kubeconfig, acting_as: Option<&str>) -> Result<Client> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    config.auth_info.impersonate = user.map(str::to_owned);
+    config.auth_info.impersonate = acting_as.map(str::to_owned);
     Ok(Client::try_from(config)?)
 }
 
@@ -323,13 +337,17 @@ async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
         review["spec"] = spec;
         serde_json::from_value::<Review>(review)
     };
-    let reviews: Api<Review> = Api::namespaced(office.acting_as("alice").await?, NAMESPACE);
+    let reviews: Api<Review> = Api::namespaced(office.person("alice")?, NAMESPACE);
     for name in ["bob", "setpoint:reviewer"] {
         let refused = reviews.create(&PostParams::default(), &review(name)?).await;
         let Err(kube::Error::Api(status)) = refused else { anyhow::bail!("a review in the name of {name} is taken") };
         ensure!(status.code == 403 && status.message.contains("must be the user who writes it"), "{status:?}");
     }
-    let sets: Api<ChangeSet> = Api::namespaced(office.acting_as("carol").await?, NAMESPACE);
+    let as_alice = client(Kubeconfig::read_from(office.server.kubeconfig_path())?, Some("alice")).await?;
+    let refused = Api::namespaced(as_alice, NAMESPACE).create(&PostParams::default(), &review("alice")?).await;
+    let Err(kube::Error::Api(status)) = refused else { anyhow::bail!("a review by who acts as another is taken") };
+    ensure!(status.code == 403 && status.message.contains("acts as another"), "{status:?}");
+    let sets: Api<ChangeSet> = Api::namespaced(office.person("carol")?, NAMESPACE);
     let mut forged = sets.get("web").await?;
     forged.metadata = kube::api::ObjectMeta { name: Some("forged".to_owned()), ..Default::default() };
     forged.spec.requested_by = "alice".to_owned();
@@ -347,7 +365,7 @@ async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
     ensure!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 403), "what is decided stays on record");
     office.ask("preview", "Preview").await?;
     sets.delete("preview", &DeleteParams::default()).await.context("one's own preview")?;
-    let reviewer: Api<Review> = Api::namespaced(office.acting_as("alice").await?, NAMESPACE);
+    let reviewer: Api<Review> = Api::namespaced(office.person("alice")?, NAMESPACE);
     let taken_back = reviewer.delete("anything", &DeleteParams::default()).await;
     ensure!(matches!(taken_back, Err(kube::Error::Api(status)) if status.code == 403), "a reviewer takes nothing back");
     Ok(())
@@ -360,7 +378,7 @@ async fn what_was_approved_is_done_once() -> Result<()> {
     let asked = office.ask("web", "Execute").await?;
     office.review("alice", "yes", verdict("alice", "web", "Approve", &digests(&asked))).await?;
     office.gate("web", GatePhase::Approved).await?;
-    let machines: Api<Machine> = Api::namespaced(office.acting_as("carol").await?, NAMESPACE);
+    let machines: Api<Machine> = Api::namespaced(office.person("carol")?, NAMESPACE);
     let machine: Machine = serde_json::from_value(machine())?;
     machines.create(&PostParams::default(), &machine).await?;
     let done = office.until("web", |set| phase(set) == Some(Phase::Succeeded)).await?;

@@ -222,7 +222,7 @@ impl World {
             under_way: &self.under_way,
             usage: self.usage,
             gpus: &self.gpus,
-            requesters: &BTreeSet::from(["carol"]),
+            requesters: &Requesters::of_all(["carol"]),
             cluster_uid: "cluster",
             namespace: "shop",
             gate: "web",

@@ -295,10 +295,27 @@ fn who_may_have_asked_does_not_approve() {
         ("nobody asked: it was found", &[requester::NOBODY], true),
     ];
     for (name, requesters, counts) in rows {
-        let requesters: BTreeSet<&str> = requesters.iter().copied().collect();
+        let requesters = Requesters::of_all(requesters.iter().copied());
         let decision = world.ask(|input| gate(&Input { requesters: &requesters, ..*input }));
         assert_eq!(decision.steps[0].verdict == Verdict::Run, counts, "{name}: {decision}");
     }
+}
+
+#[test]
+fn who_wrote_one_object_may_approve_what_is_for_another() {
+    let rule = ApprovalRule { requester_may_approve: false, ..rule(Class::Destructive, 1) };
+    let steps = vec![destroy("web"), destroy("db")];
+    let (web, db) = (steps[0].target.clone(), steps[1].target.clone());
+    let both = vec![approve("bob", &["web", "db"])];
+    let world = World::of(steps).rules(vec![rule]).reviews(both);
+    let of_targets = BTreeMap::from([(&web, "alice"), (&db, "bob")]);
+    let requesters = Requesters { of_targets, ..Requesters::of_all(["alice"]) };
+    let decision = world.ask(|input| gate(&Input { requesters: &requesters, ..*input }));
+    let may_run: Vec<bool> = decision.steps.iter().map(|judged| judged.verdict == Verdict::Run).collect();
+    assert_eq!(may_run, [true, false], "{decision}");
+    let counted = Outcome::Counted { steps: BTreeSet::from([decision.steps[0].step.clone()]) };
+    assert_eq!(decision.reviews[0].outcome, counted);
+    assert!(decision.steps[1].verdict.to_string().contains("not by alice or bob"), "{decision}");
 }
 
 #[test]
