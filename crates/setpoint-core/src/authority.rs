@@ -15,6 +15,9 @@
 //!    approved then has happened.
 //! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
 //!
+//! The start that finishes a restart has the restart's leave: who let the guest be stopped for a moment did not let it stay
+//! down.
+//!
 //! Approvals in different change sets do not add up. A rejection holds in all of them: who knows of one that was
 //! approved elsewhere says so by approving.
 
@@ -27,6 +30,7 @@ use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
+use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
 
 pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
@@ -112,7 +116,11 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
     let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set), &under_way)).collect();
     let leaves = input.steps.iter().enumerate().map(|(place, step)| {
         let sets = input.sets.iter().zip(&answers).filter(|(set, _)| set.may_authorize(step, input));
-        Leave::of(&unasked[place], sets.map(|(set, standings)| (set, &standings[place])).collect())
+        let leave = Leave::of(&unasked[place], sets.map(|(set, standings)| (set, &standings[place])).collect());
+        match input.intents.iter().find(|intent| finishes(step, intent)) {
+            Some(restart) => leave.inherited(restart.change_set.as_deref()),
+            None => leave,
+        }
     });
     let leaves: Vec<Leave<'_>> = leaves.collect();
     let standings: Vec<Standing> = leaves.iter().map(|leave| leave.standing.clone()).collect();
@@ -225,6 +233,18 @@ impl<'a> Leave<'a> {
         let by = best.filter(|_| missing.is_empty()).map(|(set, _)| set.uid);
         Leave { standing: Standing { missing, rejected_by, approved_until: None }, by, asked }
     }
+
+    /// The leave of an earlier step, which this one brings to its end; a rejection holds all the same.
+    fn inherited(self, by: Option<&'a str>) -> Leave<'a> {
+        Leave { standing: Standing { missing: Vec::new(), ..self.standing }, by, asked: self.asked }
+    }
+}
+
+/// Whether a step does nothing but bring a restart to its end.
+fn finishes(step: &Step, intent: &Intent) -> bool {
+    let is_plain = step.depends_on.is_empty() && step.hourly_cost_delta == Some(Price::ZERO);
+    let is_start = step.action == Action::Start && is_plain && step.provider_id.is_some();
+    is_start && intent.action == Action::Restart && intent.provider_id == step.provider_id
 }
 
 /// What people said of each step in one change set; without one, what each step needs.

@@ -13,7 +13,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use setpoint_api::step::{Action, Effect};
 
-use crate::desired::{Desired, Intent};
+use crate::desired::{Desired, Intent, Run};
 use crate::diff::diff;
 use crate::digest::Key;
 use crate::observation::{Completeness, Guest, Observation};
@@ -275,8 +275,12 @@ fn changed(intent: &Intent, guest: &Guest, desired: &Desired, evidence: &Evidenc
         Action::Adopt => Ok(evidence.is_owned(guest, desired)),
         Action::Update => writes_are_done(guest, desired, evidence, &[Effect::InPlace, Effect::Restart]),
         Action::Grow => writes_are_done(guest, desired, evidence, &[Effect::Grow]),
+        // Nothing else would say that it is to run, or that it ran before and costs no more than it did.
+        Action::Restart if desired.run != Some(Run::Stopped) && is_stopped(guest, evidence.capabilities) => {
+            return Outcome::Unfinished;
+        }
         // A guest whose run state is not managed is started only to finish a restart.
-        Action::Start | Action::Restart if desired.run.is_none() && is_stopped(guest, evidence.capabilities) => {
+        Action::Start if desired.run.is_none() && is_stopped(guest, evidence.capabilities) => {
             return Outcome::Unfinished;
         }
         Action::Start | Action::Restart => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),

@@ -313,7 +313,12 @@ impl<'a> Planning<'_, 'a> {
             Some((action, reason)) => drafts.push(Draft {
                 guest: Some(guest),
                 interrupts: action == Action::Stop,
-                hourly_cost_delta: if starts { delta } else { None },
+                hourly_cost_delta: match starts {
+                    // It ran before, for as much.
+                    true if drafts.is_empty() && self.is_restarting(guest) => Some(Price::ZERO),
+                    true => delta,
+                    false => None,
+                },
                 ..Draft::new(action, reason, Origin::Drift)
             }),
             None if restarts && runs == Reading::Known(true) => {
@@ -349,6 +354,14 @@ impl<'a> Planning<'_, 'a> {
         let waiting = Outcome::waits(&self.desired.target, Some(action), on, message);
         outcome.waiting.extend(waiting.waiting);
         None
+    }
+
+    /// Whether a restart is on record that got as far as the stop.
+    fn is_restarting(&self, guest: &Guest) -> bool {
+        let mut intents = self.desired.record.intents.iter();
+        let restarts =
+            intents.any(|intent| intent.action == Action::Restart && intent.provider_id.as_ref() == Some(&guest.id));
+        restarts && runs(self.input, guest) == Reading::Known(false)
     }
 
     /// A guest whose run state is not managed runs once it is made, and is stopped only to be started again. If it did

@@ -230,9 +230,13 @@ pub(crate) fn ask_by(
     now: i64,
 ) -> Vec<Authorized> {
     let steps: Vec<Step> = wanted.iter().map(|digest| step(digest)).collect();
+    authorized(approval, &steps, cases, object, now)
+}
+
+fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Object<'_>, now: i64) -> Vec<Authorized> {
     let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
-        steps: &steps,
+        steps,
         environment: "lab",
         owner: object.uid,
         requested_by: "dave",
@@ -369,6 +373,36 @@ fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_cal
         let record = close(Vec::new(), intent("call", digest, set, 0), &outcome, time(5));
         assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
     }
+}
+
+#[test]
+fn the_start_that_finishes_a_restart_has_its_leave() {
+    let start = |guest: &str| Step { action: Action::Start, provider_id: Some(guest.to_owned()), ..step("start") };
+    let restart = |action: Action, set: Option<&str>| {
+        vec![Intent { action, provider_id: Some("101".to_owned()), ..intent("call", "restart", set, 5) }]
+    };
+    let other = || Step { depends_on: vec!["shop/web/update".to_owned()], ..start("101") };
+    let dearer = || Step { hourly_cost_delta: Some("1".parse().expect("a price")), ..start("101") };
+    type Row<'a> = (&'a str, Step, Vec<Intent>, Option<Option<&'a str>>);
+    let rows: [Row<'_>; 7] = [
+        ("nothing was restarted", start("101"), vec![], None),
+        ("an approved restart", start("101"), restart(Action::Restart, Some("set")), Some(Some("set"))),
+        ("a restart that needed no approval", start("101"), restart(Action::Restart, None), Some(None)),
+        ("another guest was restarted", start("102"), restart(Action::Restart, Some("set")), None),
+        ("it was stopped for good", start("101"), restart(Action::Stop, Some("set")), None),
+        ("something else is changed before", other(), restart(Action::Restart, Some("set")), None),
+        ("it costs more than before", dearer(), restart(Action::Restart, Some("set")), None),
+    ];
+    for (name, start, intents, by) in rows {
+        let object = Object { uid: OWNER, done: &[], intents: &intents };
+        let answer = authorized(&policy(1, false), std::slice::from_ref(&start), &[], object, 20).remove(0);
+        let found = (answer.verdict == Verdict::Run).then_some(answer.by.as_deref());
+        assert_eq!(found, by, "{name}: {}", answer.verdict);
+    }
+    let rejected = Case::of("one", 0, &["start"]).review("bob", Decision::Reject, "start", 10);
+    let object = Object { uid: OWNER, done: &[], intents: &restart(Action::Restart, Some("set")) };
+    let answer = authorized(&policy(1, false), &[start("101")], &[rejected], object, 20).remove(0);
+    assert!(answer.verdict.is_rejected(), "{}", answer.verdict);
 }
 
 #[test]

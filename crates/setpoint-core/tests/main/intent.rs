@@ -196,6 +196,25 @@ fn rows() -> Vec<Row> {
             guests: vec![Guest { run: Reading::Unknown, ..ours("101") }],
             ..row("a state that cannot be read", Start, "its outcome is not known: the state of 101 could not be read")
         },
+        Row {
+            guests: with_word("stopped"),
+            ..row("a restart got as far as the stop", Restart, "it was done by half and is to be finished")
+        },
+        Row {
+            guests: with_word("stopped"),
+            desired: Desired { run: None, ..desired() },
+            ..row(
+                "so it did where nobody says whether it is to run",
+                Restart,
+                "it was done by half and is to be finished",
+            )
+        },
+        Row {
+            guests: with_word("stopped"),
+            desired: Desired { run: Some(Run::Stopped), ..desired() },
+            ..row("what is to be stopped by now is not started again", Restart, lost)
+        },
+        Row { guests: with_word("running"), ..row("it runs again after a restart", Restart, "it was done, to 101") },
         Row { guests: with_word("stopped"), ..row("the answer to a stop was lost", Stop, "it was done, to 101") },
         Row { guests: with_word("running"), ..row("crashed before the stop", Stop, lost) },
         Row {

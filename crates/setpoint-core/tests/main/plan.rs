@@ -1,6 +1,7 @@
 //! What is done, what waits and what is refused, a sentence a row.
 
 use jiff::SignedDuration;
+use setpoint_api::price::Price;
 use setpoint_api::step::Action;
 use setpoint_core::desired::{Create, DeletionPolicy, Desired, Intent, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
@@ -224,6 +225,25 @@ fn made_by_intent(machine: Desired) -> Desired {
     let mut machine = with_intent(machine, Action::Create);
     machine.record.intents[0].id = "intent-1".into();
     machine
+}
+
+#[test]
+fn the_start_that_finishes_a_restart_costs_nothing() {
+    let price = |text: &str| text.parse::<Price>().expect("a price");
+    let wants = |fields: Fields| Desired { run: Some(Run::Running), hourly_price: Some(price("2")), ..wants(fields) };
+    let stopped = || Guest { hourly_price: Some(price("1")), ..runs("stopped") };
+    let bigger = || with(small(), "cores", 4);
+    let rows = [
+        ("it was stopped by somebody", wants(small()), vec!["1"]),
+        ("a restart stopped it", with_intent(wants(small()), Action::Restart), vec!["0"]),
+        ("it is changed as well", with_intent(wants(bigger()), Action::Restart), vec!["0", "1"]),
+    ];
+    for (name, desired, expected) in rows {
+        let steps = scene(vec![desired], vec![stopped()]).plan().steps;
+        assert_eq!(steps.last().map(|step| step.action), Some(Action::Start), "{name}");
+        let costs: Vec<Option<Price>> = steps.iter().map(|step| step.hourly_cost_delta).collect();
+        assert_eq!(costs, expected.into_iter().map(|cost| Some(price(cost))).collect::<Vec<_>>(), "{name}");
+    }
 }
 
 #[test]
