@@ -15,16 +15,19 @@ pub(super) const PASSING: Duration = Duration::from_secs(1);
 pub(super) const UNSEEN: Duration = Duration::from_secs(5);
 
 /// At the first of the times at which something may be otherwise. Whom a limit holds back is woken when something goes, and
-/// whoever waits for people or for another Machine by these. A price that is not known is asked for once in a `period`.
+/// whoever waits for people or for another Machine by these. A price that is not known is asked for once in a `period`, and a
+/// guest that `passes` from one state to another is followed.
 pub(super) fn rest(
     waiting: &[Waiting],
     verdicts: &[Verdict],
     standing: &Standing,
+    passes: bool,
     period: Duration,
     now: Timestamp,
 ) -> Next {
+    let passes = passes.then_some(PASSING);
     if standing.is_synced() {
-        return Next::Idle;
+        return passes.map_or(Next::Idle, Next::After);
     }
     let on = |kinds: &[WaitsOn]| waiting.iter().any(|waiting| kinds.contains(&waiting.on));
     let needs = |is_such: fn(&Need) -> bool| {
@@ -38,6 +41,7 @@ pub(super) fn rest(
         on(&[WaitsOn::Intent, WaitsOn::Provider]).then_some(PASSING),
         on(&[WaitsOn::Observation]).then_some(UNSEEN),
         (standing.reason == reason::PROGRESSING).then_some(PASSING),
+        passes,
     ];
     times.into_iter().flatten().min().map_or(Next::Idle, Next::After)
 }
@@ -87,9 +91,12 @@ mod tests {
         ];
         for (name, waiting, verdicts, standing, expected) in rows {
             let expected = expected.map_or(Next::Idle, |seconds| Next::After(Duration::from_secs(seconds)));
-            assert_eq!(rest(&waiting, &verdicts, standing, PERIOD, NOW), expected, "{name}");
+            assert_eq!(rest(&waiting, &verdicts, standing, false, PERIOD, NOW), expected, "{name}");
         }
         let synced = Standing { status: ConditionStatus::True, reason: reason::SYNCED, message: String::new() };
-        assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, PERIOD, NOW), Next::Idle, "nothing is left to do");
+        let rows = [("nothing is left to do", false, Next::Idle), ("its guest starts", true, Next::After(PASSING))];
+        for (name, passes, expected) in rows {
+            assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, passes, PERIOD, NOW), expected, "{name}");
+        }
     }
 }

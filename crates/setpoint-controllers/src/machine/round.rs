@@ -104,13 +104,15 @@ impl Machines {
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
+            let passing = planned.capabilities.passing_words;
+            let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));
             let is_written = self.write_status(machine, status, round).await?.is_some();
             return match free {
                 // To do it over and over would not help.
                 Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
                 None if is_written => {
                     let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
-                    Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, period, now)))
+                    Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, passes, period, now)))
                 }
                 None => Ok(Progress::Rests(Next::After(MOVED))),
             };

@@ -312,7 +312,7 @@ async fn an_approval_ends_with_its_time() -> Result<()> {
     office.until("web", |set| phase(set) == Some(Phase::Waiting)).await?;
     office.audited("Expired").await?;
 
-    let machines: Api<Machine> = Api::namespaced(office.acting_as("carol").await?, NAMESPACE);
+    let machines: Api<Machine> = Api::namespaced(office.person("carol")?, NAMESPACE);
     machines.create(&PostParams::default(), &serde_json::from_value(machine())?).await?;
     let machines = &machines;
     let waits = |machine: &Machine| {

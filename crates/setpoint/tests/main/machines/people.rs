@@ -1,18 +1,26 @@
 //! The people at a cluster: who may review, what they are asked in change sets, and what they say.
 
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
 use anyhow::{Result, ensure};
-use http::Request;
-use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
-use setpoint_testkit::wait_for;
+use setpoint_testkit::{Client, Kubeconfig, wait_for};
+
+use crate::SETPOINT;
 
 use super::cluster::{Cluster, PATIENCE, condition, text};
 
 const GROUP: &str = "/apis/setpoint.dev/v1alpha1/namespaces";
 
 impl Cluster {
-    /// Lets somebody review in a namespace.
+    /// Gives somebody a credential of their own, and lets them review in a namespace.
     pub(super) async fn appoint(&self, who: &str, namespace: &str) -> Result<()> {
+        let mut command = Command::new(SETPOINT);
+        let made = command.args(["user", "create", who, "--data-dir"]).arg(self.server.data_dir()).output()?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        fs::write(self.credential(who), made.stdout)?;
         let group = "rbac.authorization.k8s.io";
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -24,7 +32,11 @@ impl Cluster {
         self.client()?.post(&path, &binding).await?.success().map(drop)
     }
 
-    /// Approves every step of a change set as it was read, as this user, and returns the review.
+    fn credential(&self, who: &str) -> PathBuf {
+        self.server.folder().join(format!("{who}.yaml"))
+    }
+
+    /// Approves every step of a change set as it was read, as somebody who was appointed, and returns the review.
     pub(super) async fn approve(&self, who: &str, set: &Value) -> Result<Value> {
         let digests: Vec<&Value> = steps(set).iter().map(|step| &step["digest"]).collect();
         ensure!(!digests.is_empty(), "there is nothing to approve: {set:#}");
@@ -33,8 +45,8 @@ impl Cluster {
             "spec": {"gate": set["metadata"]["name"], "decision": "Approve", "digests": digests, "reviewer": who},
         });
         let path = format!("{GROUP}/{}/reviews", text(&set["metadata"]["namespace"]));
-        let request = Request::post(path).header(CONTENT_TYPE, "application/json").header("impersonate-user", who);
-        self.client()?.send(request.body(serde_json::to_vec(&review)?.into())?).await?.success()
+        let credential = Kubeconfig::read(&self.credential(who))?;
+        Client::new(&credential)?.post(&path, &review).await?.success()
     }
 
     /// Waits until a review is told this reason.
