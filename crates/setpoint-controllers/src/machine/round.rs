@@ -106,16 +106,9 @@ impl Machines {
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let passing = planned.capabilities.passing_words;
             let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));
-            let is_written = self.write_status(machine, status, round).await?.is_some();
-            return match free {
-                // To do it over and over would not help.
-                Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => {
-                    let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
-                    Ok(Progress::Told(rest(&planned.change_set.waiting, &verdicts, &standing, passes, period, now)))
-                }
-                None => Ok(Progress::Rests(Next::After(MOVED))),
-            };
+            let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
+            let next = rest(&planned.change_set.waiting, &verdicts, &standing, passes, period, now);
+            return self.told(machine, status, free.map(|(step, _)| step), next, round).await;
         };
         let Some(leave) = self.confirmed(&asked, step, leave).await? else {
             return Ok(Progress::Rests(Next::After(UNSEEN)));
@@ -123,6 +116,25 @@ impl Machines {
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
         self.take(machine, (step, &leave), look, &mut spending, round).await
+    }
+
+    /// Writes down what was seen where no step is taken. `again` is one that this round has taken, and that would be taken
+    /// once more.
+    async fn told(
+        &self,
+        machine: &Machine,
+        status: MachineStatus,
+        again: Option<&Step>,
+        next: Next,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let is_written = self.write_status(machine, status, round).await?.is_some();
+        match again {
+            // To do it over and over would not help.
+            Some(step) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
+            None if is_written => Ok(Progress::Told(next)),
+            None => Ok(Progress::Rests(Next::After(MOVED))),
+        }
     }
 
     /// The leave for a step, asked for once more where that matters; none where the caches are behind the server, which has
@@ -165,7 +177,7 @@ impl Machines {
             Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
             Ok(()) => {
-                self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
+                self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &words(step));
                 Ok(Progress::Acted(Arc::new(machine)))
             }
             Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
@@ -254,7 +266,7 @@ fn past(action: Action) -> &'static str {
     }
 }
 
-fn told(step: &Step) -> String {
+fn words(step: &Step) -> String {
     match &step.provider_id {
         Some(id) => format!("guest {id}: {}", step.reason),
         None => step.reason.clone(),

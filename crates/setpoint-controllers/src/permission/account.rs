@@ -5,11 +5,13 @@
 //! Only until the caches show the record does the account know better than they do.
 //!
 //! A look tells how much there is until something comes or goes. After that it still tells how much there is at most:
-//! together with all that was begun since. As long as that leaves room, nobody has to look again.
+//! together with all that was begun since. As long as that leaves room, nobody has to look again. What comes without being
+//! begun here shows in the looks of others, and the largest of them counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use setpoint_api::machine::Machine;
 use setpoint_core::gate::{Added, Usage};
 use setpoint_core::intent::makes_a_guest;
@@ -31,7 +33,10 @@ pub struct Account {
 struct Look {
     rules: Option<i64>,
     observation: Arc<Observation>,
+    /// How much it shows there is, or what others saw later if that is more.
     usage: Usage,
+    /// When the last of these looks was made.
+    seen_at: Timestamp,
     /// Whether nothing was begun since that changes how much there is.
     is_current: bool,
     /// What was begun since adds this at most.
@@ -59,8 +64,19 @@ impl Account {
 
     /// How much there is at most, if there is a look by which that can be said: it shows what all calls made but those that
     /// were begun since.
-    pub(super) fn at_most(&mut self, rules: Option<i64>, calls: &BTreeSet<String>) -> Option<Usage> {
+    pub(super) fn at_most(
+        &mut self,
+        rules: Option<i64>,
+        calls: &BTreeSet<String>,
+        later: Option<&Observation>,
+        usage: impl Fn(&Observation) -> Usage,
+    ) -> Option<Usage> {
         let look = self.look.as_mut().filter(|look| look.rules == rules)?;
+        let is_later = |later: &&Observation| later.observed_at > look.seen_at && later.completeness.is_complete();
+        if let Some(later) = later.filter(is_later) {
+            look.seen_at = later.observed_at;
+            look.usage = look.usage.or_more(usage(later));
+        }
         look.since.retain(|call| calls.contains(call));
         let earlier: BTreeSet<String> = calls.difference(&look.since).cloned().collect();
         shows(&look.observation, &earlier).then(|| look.usage.plus(look.added))
@@ -88,7 +104,8 @@ impl Account {
         usage: Usage,
     ) -> Usage {
         let (added, since) = (Added::default(), BTreeSet::new());
-        let look = Look { rules, observation, usage, is_current: true, added, since };
+        let seen_at = observation.observed_at;
+        let look = Look { rules, observation, usage, seen_at, is_current: true, added, since };
         self.look = Some(look).filter(|look| shows(&look.observation, calls));
         self.look.as_ref().map(|look| look.usage).unwrap_or_default()
     }
@@ -116,7 +133,6 @@ fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
     use setpoint_core::observation::Completeness;
@@ -161,21 +177,30 @@ mod tests {
         let (machines, none) = (Caches::default().machines, BTreeSet::new());
         let one = Added { instances: 1, ..Added::default() };
         let mut account = Account::default();
-        assert_eq!(account.at_most(Some(1), &none), None, "nobody has looked");
+        let at_most = |account: &mut Account, rules, calls: &BTreeSet<String>| {
+            account.at_most(Some(rules), calls, None, |_| Usage::default())
+        };
+        assert_eq!(at_most(&mut account, 1, &none), None, "nobody has looked");
         account.keep(Some(1), &none, look(10), seen(3));
-        assert_eq!(account.at_most(Some(1), &none), Some(seen(3)));
-        assert_eq!(account.at_most(Some(2), &none), None, "by other rules anybody may have spent");
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(3)));
+        assert_eq!(at_most(&mut account, 2, &none), None, "by other rules anybody may have spent");
         account.spend(one);
         account.begin("call", &machine(5, &["call"]), &machines);
         let calls = account.open_calls("lab", &machines);
-        assert_eq!(account.at_most(Some(1), &calls), Some(seen(4)), "it need not show yet");
-        assert_eq!(account.at_most(Some(1), &none), Some(seen(4)), "it may have been made");
+        assert_eq!(at_most(&mut account, 1, &calls), Some(seen(4)), "it need not show yet");
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(4)), "it may have been made");
         account.spend(Added::default());
-        assert_eq!(account.at_most(Some(1), &none), Some(seen(4)), "what goes leaves no room before it was seen to");
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(4)), "what goes leaves no room before it was seen to");
         let strange = BTreeSet::from(["of another".to_owned()]);
-        assert_eq!(account.at_most(Some(1), &strange), None, "what an earlier leader began has to show");
+        assert_eq!(at_most(&mut account, 1, &strange), None, "what an earlier leader began has to show");
+        for (name, at, instances, expected) in
+            [("others came", 15, 6, 7), ("that was seen before", 12, 9, 7), ("some went", 16, 0, 7)]
+        {
+            let found = account.at_most(Some(1), &none, Some(&look(at)), |_| seen(instances));
+            assert_eq!(found, Some(seen(expected)), "{name}");
+        }
         account.keep(Some(1), &none, look(20), seen(2));
-        assert_eq!(account.at_most(Some(1), &none), Some(seen(2)), "what was seen is seen");
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(2)), "what was seen is seen");
     }
 
     fn machine(version: u32, intents: &[&str]) -> Machine {

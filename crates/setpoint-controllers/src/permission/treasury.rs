@@ -16,6 +16,7 @@ use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::gate::{Added, Gpus, Usage, bears_on_limits, ledger_entry, record};
 use setpoint_core::intent::makes_a_guest;
+use setpoint_core::observation::Observation;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
@@ -101,18 +102,20 @@ impl Treasury {
         }
         let name = environment.metadata.name.as_deref().unwrap_or_default();
         let (rules, calls) = (environment.metadata.generation, account.open_calls(name, &self.caches.machines));
-        if let Some(usage) = account.at_most(rules, &calls).filter(|usage| usage.has_room_for(added, &limits)) {
+        let (provider, later) = (self.planning.provider(name)?, self.sights.last(name));
+        let usage_of = |look: &Observation| Usage::of(look, self.planning.cluster(), &provider.abilities().guests);
+        let at_most = account.at_most(rules, &calls, later.as_deref(), usage_of);
+        if let Some(usage) = at_most.filter(|usage| usage.has_room_for(added, &limits)) {
             return Ok(usage);
         }
-        let provider = self.planning.provider(name)?;
-        let look = match account.look(rules, &calls, self.sights.last(name)) {
+        let look = match account.look(rules, &calls, later) {
             Some(look) => look,
             None => {
                 self.looks.inc();
                 Arc::new(provider.observe(&Scope::Everything).await?.into_observation())
             }
         };
-        let usage = Usage::of(&look, self.planning.cluster(), &provider.abilities().guests);
+        let usage = usage_of(&look);
         Ok(account.keep(rules, &calls, look, usage))
     }
 

@@ -71,6 +71,15 @@ impl Usage {
         }
     }
 
+    /// The larger of two, as far as both are known.
+    pub fn or_more(self, other: Usage) -> Usage {
+        Usage {
+            instances: self.instances.zip(other.instances).map(|(one, other)| one.max(other)),
+            gpus: self.gpus.zip(other.gpus).map(|(one, other)| one.max(other)),
+            hourly_cost: self.hourly_cost.zip(other.hourly_cost).map(|(one, other)| one.max(other)),
+        }
+    }
+
     /// Whether so much more is within the limits on what there is at once, as far as they count it.
     pub fn has_room_for(self, added: Added, limits: &Guardrails) -> bool {
         let after = self.plus(added);
@@ -189,6 +198,8 @@ mod tests {
         for (name, usage, added, expected) in rows {
             assert_eq!(usage.has_room_for(added, &limits), expected, "{name}");
         }
+        assert_eq!(usage(Some(3), Some(1)).or_more(usage(Some(2), Some(4))), usage(Some(3), Some(4)));
+        assert_eq!(usage(Some(3), Some(1)).or_more(usage(None, Some(4))), usage(None, Some(4)), "what is not known");
     }
 
     #[test]
