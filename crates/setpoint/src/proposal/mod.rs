@@ -101,6 +101,13 @@ impl ProposedSet {
         self.holds.iter().find(|hold| hold.step == step)
     }
 
+    /// The digests of the steps that who asks may approve too, with a signature or without.
+    pub(crate) fn own(&self, signs: bool) -> Vec<String> {
+        let held = self.steps.iter().filter_map(|step| Some((step, self.hold(&step.id)?)));
+        let own = held.filter(|(_, hold)| hold.own_counts && (signs || !hold.signed));
+        own.map(|(step, _)| step.digest.clone()).collect()
+    }
+
     fn tells_of(&self, object: &ObjectChange) -> bool {
         let is_it = |target: &Target| {
             target.kind == "Machine"

@@ -177,6 +177,32 @@ fn the_last_line_says_how_much_it_is() {
 }
 
 #[test]
+fn who_asks_approves_what_they_may() {
+    let steps = || vec![step("db", Action::Delete, Class::Destructive, Some("8"), Vec::new()), create()];
+    let held = |signature: bool, requester_may_approve: bool| {
+        let rule = ApprovalRule {
+            class: Class::Destructive,
+            approvals: 1,
+            roles: Vec::new(),
+            signature,
+            requester_may_approve,
+            expiry_seconds: 60,
+        };
+        let approval = Approval { rules: vec![rule], keys: Vec::new() };
+        ProposedSet { holds: holds(&steps(), Some(&approval), "alice"), ..set(steps(), Counts::default()) }
+    };
+    let rows = [
+        ("it may be anybody", held(false, true), false, 1),
+        ("it may be anybody else", held(false, false), false, 0),
+        ("it must be signed, and is not", held(true, true), false, 0),
+        ("it must be signed, and is", held(true, true), true, 1),
+    ];
+    for (row, set, signs, expected) in rows {
+        assert_eq!(set.own(signs).len(), expected, "{row}");
+    }
+}
+
+#[test]
 fn colours_are_added_and_nothing_else() {
     let proposal = Proposal { objects: Vec::new(), change_sets: vec![set(vec![create()], Counts::default())] };
     let coloured = proposal.text(Style::Coloured);
