@@ -3,7 +3,9 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::apply::{ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report};
+use crate::apply::{
+    ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report, report_nothing,
+};
 use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
@@ -58,6 +60,7 @@ impl Destroy {
         let proposal = propose(session, &mut draft, &user).await?;
         self.output.show(&proposal.text(self.output.style()))?;
         if draft.removals.is_empty() {
+            report_nothing(self.output, &proposal)?;
             return Ok(Outcome::Settled);
         }
         if !self.consent.yes && !agrees("Destroy all of this?").await? {
