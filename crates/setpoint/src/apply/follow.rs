@@ -16,6 +16,7 @@ use setpoint_api::machine::Machine;
 use tokio::time::Instant;
 
 use super::progress::Progress;
+use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
 
@@ -226,12 +227,29 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
         tokio::select! {
             event = events.next() => match event {
                 Some((namespace, Ok(event))) => world.take(&namespace, event),
-                // A watch that broke is begun again by itself.
-                Some((_, Err(_))) => {}
+                Some((namespace, Err(error))) => {
+                    // A watch that broke is begun again by itself, one that may not be had is not.
+                    if let Some(why) = forbidden(&error) {
+                        bail!("the Machines in namespace {} cannot be followed: {why}", inert(&namespace));
+                    }
+                }
                 None => return Ok(followup),
             },
             () = tokio::time::sleep_until(next.min(deadline)) => {}
         }
+    }
+}
+
+/// Why Machines may not be watched, in the server's words.
+fn forbidden(error: &watcher::Error) -> Option<String> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if status.code == 403 =>
+        {
+            Some(words(status))
+        }
+        _ => None,
     }
 }
 
