@@ -40,6 +40,7 @@ impl Drift {
     }
 
     async fn show(&self, session: &Session) -> Result<Outcome> {
+        session.look().await?;
         let machines = machines(session, self.all_namespaces, self.name.as_deref()).await?;
         let environments = environments(session).await?;
         let report = Report::of(&machines, &environments, self.name.is_none());

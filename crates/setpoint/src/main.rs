@@ -20,6 +20,7 @@ mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod look;
 mod manifest;
 mod outcome;
 mod output;

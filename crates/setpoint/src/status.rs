@@ -37,6 +37,7 @@ impl Status {
     }
 
     async fn show(&self, session: &Session) -> Result<Outcome> {
+        session.look().await?;
         let overview = Overview {
             environments: environments(session).await?,
             machines: machines(session, self.all_namespaces, None).await?,

@@ -215,6 +215,7 @@ mod tests {
             folder: std::env::temp_dir(),
             cluster: "c".to_owned(),
             providers: Providers::default(),
+            sights: Sights::default(),
             host: in_a_task(),
         };
         for name in ["a", "b", "c"] {
@@ -223,7 +224,7 @@ mod tests {
             caches.pods.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
         }
         let planning = Planning::new(&context, &caches, &setup.cluster, &setup.providers);
-        let environments = Environments::new(&context, &caches, setup, &planning, &Sights::default());
+        let environments = Environments::new(&context, &caches, setup, &planning);
         let mut round = Round::new(Timestamp::UNIX_EPOCH);
         let stay = environments.what_keeps(&Name::new("", "lab"), None, &mut round).await.expect("it stays");
         assert_eq!(*asked.lock(), ["a", "b", "c"]);
