@@ -49,6 +49,11 @@ pub(crate) struct Here {
 }
 
 impl Place {
+    /// The namespace that was named.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.connection.namespace.as_deref()
+    }
+
     /// Does the work, and stops whatever was started for it, however it ends.
     pub(crate) fn run(&self, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
         logging::start_quietly();
