@@ -20,6 +20,7 @@ mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod look;
 mod manifest;
 mod outcome;
 mod output;
@@ -139,7 +140,7 @@ fn visible() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Get(get) => done(get.run()),
         Command::History(history) => done(history.run()),
-        Command::Resolve(resolve) => done(resolve.run()),
+        Command::Resolve(resolve) => resolve.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Secrets(secrets) => done(secrets.run()),

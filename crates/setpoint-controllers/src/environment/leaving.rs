@@ -312,10 +312,11 @@ mod tests {
             folder: std::env::temp_dir(),
             cluster: "c".to_owned(),
             providers: Providers::default(),
+            sights: Sights::default(),
             host: in_a_task(),
         };
         let planning = Planning::new(&context, caches, &setup.cluster, &setup.providers);
-        Environments::new(&context, caches, setup, &planning, &Sights::default())
+        Environments::new(&context, caches, setup, &planning)
     }
 
     #[tokio::test]
