@@ -2,14 +2,17 @@
 //! is to go.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use http::Method;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
+use kube::runtime::wait::{await_condition, conditions};
 use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase};
 use setpoint_api::review::Decision;
+use tokio::time::Instant;
 
 use super::apply_set::{ApplySet, Extent};
 use super::draft::{Draft, GROUND, Removal, Write};
@@ -19,6 +22,7 @@ use crate::approve::{Judgement, Policy, Signer, Verdict, give};
 use crate::client::Reply;
 use crate::get::JSON;
 use crate::proposal::{ObjectAction, Proposal, ProposedSet};
+use crate::resource::Resource;
 use crate::session::Session;
 use crate::terminal::{inert, remark};
 
@@ -62,12 +66,23 @@ impl Execution<'_> {
         Ok(aims)
     }
 
-    /// Removes what others stood on, once they are gone.
-    pub(crate) async fn clear(&self, session: &Session, draft: &Draft) -> Result<()> {
-        for removal in draft.removals.iter().filter(|removal| removal.is_ground()) {
+    /// Removes what others stood on, once they are gone. Says what is still there after a while.
+    pub(crate) async fn clear(&self, session: &Session, draft: &Draft, patience: Duration) -> Result<Vec<String>> {
+        let grounds: Vec<&Removal> = draft.removals.iter().filter(|removal| removal.is_ground()).collect();
+        for removal in &grounds {
             remove(session, removal).await?;
         }
-        Ok(())
+        let deadline = Instant::now().checked_add(patience);
+        let mut left = Vec::new();
+        for removal in grounds {
+            let gone = gone(session, removal);
+            let is_gone = match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, gone).await.unwrap_or(Ok(false))?,
+                None => gone.await?,
+            };
+            left.extend((!is_gone).then(|| format!("{} {}", removal.change.kind, removal.change.title())));
+        }
+        Ok(left)
     }
 
     /// Writes only what other objects stand on, so that those can be planned.
@@ -221,6 +236,21 @@ async fn withdraw(session: &Session, set: &ChangeSet) {
         let why = session.server.unreachable(error);
         remark(&format!("the change set {} stays for an hour; it needs no answer ({why})", name(set)));
     }
+}
+
+/// Waits until an object is gone.
+async fn gone(session: &Session, removal: &Removal) -> Result<bool> {
+    let Resource { group, version, kind, plural, .. } = &removal.resource;
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+    let client = session.server.client.clone();
+    let objects: Api<DynamicObject> = match &removal.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let uid = removal.live["metadata"]["uid"].as_str().unwrap_or_default();
+    await_condition(objects, &removal.name, conditions::is_deleted(uid)).await.context("cannot follow what goes")?;
+    Ok(true)
 }
 
 async fn remove(session: &Session, removal: &Removal) -> Result<()> {

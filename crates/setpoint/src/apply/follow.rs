@@ -90,12 +90,15 @@ impl Standing {
 #[derive(Debug, Default)]
 pub(crate) struct Followup {
     pub(crate) standings: BTreeMap<Followed, (Aim, Standing)>,
+    /// What Machines stood on and was deleted after them, and is still there.
+    pub(crate) leaving: Vec<String>,
 }
 
 impl Followup {
-    /// Whether every Machine is as desired, or gone.
+    /// Whether every Machine is as desired, or gone, and with the last what they stood on.
     pub(crate) fn is_done(&self) -> bool {
-        self.standings.values().all(|(_, standing)| matches!(standing, Standing::Done(_)))
+        let is_done = |(_, standing): &(Aim, Standing)| matches!(standing, Standing::Done(_));
+        self.standings.values().all(is_done) && self.leaving.is_empty()
     }
 
     /// Whether a Machine is as desired, or gone.
@@ -134,7 +137,9 @@ impl Followup {
             [one] => format!("; 1 Machine is {what}: {}", inert(one)),
             [first, ..] => format!("; {} Machines are {what}, of which {}", left.len(), inert(first)),
         };
-        words(left(false), "not as desired yet") + &words(left(true), "still there")
+        let leaving: String =
+            self.leaving.iter().map(|title| format!("; {} is still being deleted", inert(title))).collect();
+        words(left(false), "not as desired yet") + &words(left(true), "still there") + &leaving
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Followed, &str)> {
@@ -409,7 +414,7 @@ mod tests {
             let named = standings.into_iter().enumerate().map(|(number, standing)| {
                 (Followed { namespace: "shop".to_owned(), name: number.to_string() }, (Aim::Gone, standing))
             });
-            assert_eq!(Followup { standings: named.collect() }.is_done(), expected, "{row}");
+            assert_eq!(Followup { standings: named.collect(), ..Followup::default() }.is_done(), expected, "{row}");
         }
     }
 
@@ -442,7 +447,7 @@ mod tests {
             let named = standings.into_iter().enumerate().map(|(number, standing)| {
                 (Followed { namespace: "shop".to_owned(), name: number.to_string() }, standing)
             });
-            assert_eq!(Followup { standings: named.collect() }.rest(), expected, "{row}");
+            assert_eq!(Followup { standings: named.collect(), ..Followup::default() }.rest(), expected, "{row}");
         }
     }
 }

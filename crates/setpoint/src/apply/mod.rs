@@ -193,9 +193,10 @@ pub(crate) async fn carry_out(
     timeout: u64,
 ) -> Result<Followup> {
     let aims = execution.run(session, draft, proposal).await?;
-    let followup = match aims.is_empty() {
+    let patience = Duration::from_secs(timeout);
+    let mut followup = match aims.is_empty() {
         true => Followup::default(),
-        false => follow(session, aims, Duration::from_secs(timeout)).await?,
+        false => follow(session, aims, patience).await?,
     };
     let grounds: Vec<String> = draft
         .removals
@@ -205,7 +206,7 @@ pub(crate) async fn carry_out(
         .collect();
     // A Machine whose deletion was refused is there as much as one whose deletion waits.
     if followup.is_done() {
-        execution.clear(session, draft).await?;
+        followup.leaving = execution.clear(session, draft, patience).await?;
     } else if !grounds.is_empty() {
         remark(&format!("{} stays until the Machines are gone; say it again then", grounds.join(", ")));
     }
