@@ -11,6 +11,7 @@ use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
 use setpoint_core::plan::GUEST;
 
+use crate::environment::status::READY;
 use crate::queue::Queue;
 use crate::runtime::caches::{
     CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, limited,
@@ -75,7 +76,7 @@ fn concerned(change: &Change<Environment>, sets: &Cache<ChangeSet>) -> Vec<Arc<C
     // What could not be planned while it was not open can be now.
     let rules = |environment: &Environment| {
         let conditions = environment.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let ready = conditions.iter().find(|condition| condition.type_ == "Ready").map(|ready| ready.status);
+        let ready = conditions.iter().find(|condition| condition.type_ == READY).map(|ready| ready.status);
         (environment.spec.approval.clone(), environment.spec.guardrails.clone(), ready)
     };
     if rules(before) != rules(after) {

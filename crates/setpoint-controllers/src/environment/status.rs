@@ -12,7 +12,7 @@ use setpoint_deployer::provider::Offer;
 
 use crate::runtime::Next;
 
-const READY: &str = "Ready";
+pub const READY: &str = "Ready";
 const WITHIN_LIMITS: &str = "WithinLimits";
 /// When to try again what may be otherwise without a word to us.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
