@@ -1,7 +1,7 @@
 //! Machines of a simulated Environment: how fast many are made, what they cost while nothing happens, and what a drift of
 //! one in a hundred costs.
 //!
-//! Nothing runs there, so this measures the control plane alone, on the machine that the benchmark itself runs on.
+//! The Environment has limits, all of them far away: what they cost is measured too. Nothing runs there, so this measures the control plane alone, on the machine that the benchmark itself runs on.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,8 +38,14 @@ pub(crate) async fn measure(subject: &Subject, arguments: &Arguments, report: &m
     let start = Instant::now();
     make(&server, count).await?;
     synced(&server, count).await?;
+    let looks = Reconciles::read(&server).await?.looks("everything") as f64;
     let rate = count as f64 / start.elapsed().as_secs_f64();
     report.add(Row::new(label("made a second until all are carried out"), "/s", rate));
+    let periods = start.elapsed().as_secs_f64() / PERIOD as f64;
+    report.add(
+        Row::new(label("looks at the place in a period, while they are made"), "", looks / periods.max(1.0))
+            .target(Target::AtMost(3.0)),
+    );
     tokio::time::sleep(EVENTS).await;
 
     let calm = Span::measure(&server).await?;
@@ -95,7 +101,10 @@ async fn start(program: &Path) -> Result<Server> {
     let server = Server::start(program).await?;
     let environment = json!({
         "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
-        "spec": {"deployer": {"name": "simulated"}, "observeIntervalSeconds": PERIOD},
+        "spec": {
+            "deployer": {"name": "simulated"}, "observeIntervalSeconds": PERIOD, "config": {"hourlyPrice": "0.01"},
+            "guardrails": {"maxInstances": 10 * MANY, "maxHourlyCost": "100000", "maxDestroysPerHour": 1_000},
+        },
     });
     server.client()?.post(ENVIRONMENTS, &environment).await?.success()?;
     Ok(server)

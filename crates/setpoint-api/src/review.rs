@@ -34,6 +34,7 @@ const SPEC: Path<'static> = Path::of("spec");
     doc = "One person's verdict on a Gate. It is created once and never changed.",
     shortname = "rvw",
     category = "setpoint",
+    selectable = ".spec.gate",
     printcolumn(name = "Gate", type_ = "string", json_path = ".spec.gate"),
     printcolumn(name = "Decision", type_ = "string", json_path = ".spec.decision"),
     printcolumn(name = "Reviewer", type_ = "string", json_path = ".spec.reviewer"),

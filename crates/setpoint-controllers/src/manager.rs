@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::change_set::ChangeSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
-use crate::environment::{self, Environments, Sights};
+use crate::environment::{self, Environments};
 use crate::goal::Goals;
 use crate::job::Jobs;
 use crate::machine::Machines;
@@ -73,8 +73,8 @@ pub fn controllers(
     caches: &Caches,
     environments: environment::Setup,
 ) -> Vec<Arc<dyn Driven>> {
-    let (sights, providers) = (Sights::default(), &environments.providers);
-    let planning = Planning::new(context, caches, &environments.cluster, providers);
+    let sights = environments.sights.clone();
+    let planning = Planning::new(context, caches, &environments.cluster, &environments.providers);
     vec![
         Runner::new(ReplicaSets::new(context, caches), caches, context),
         Runner::new(Deployments::new(context, caches), caches, context),
@@ -84,7 +84,7 @@ pub fn controllers(
         Runner::new(Machines::new(context, caches, &planning, &sights), caches, context),
         Runner::new(ChangeSets::new(context, caches, &planning), caches, context),
         Runner::new(Notifier::new(context, caches), caches, context),
-        Runner::new(Environments::new(context, caches, environments, &planning, &sights), caches, context),
+        Runner::new(Environments::new(context, caches, environments, &planning), caches, context),
         Runner::new(Plans::new(context, caches), caches, context),
         Runner::new(Goals::new(context, caches), caches, context),
         Runner::new(Scheduler::new(scheduling, caches), caches, scheduling),

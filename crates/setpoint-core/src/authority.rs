@@ -33,7 +33,7 @@ use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
 
-pub use self::progress::{Progress, Wanted, Work, progress};
+pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
 use self::ticket::Ticket;
 use crate::gate::{self, Evidence, Gpus, Requesters, Standing, Usage, Verdict};
 use crate::intent::Outcome;

@@ -1,5 +1,7 @@
 //! What should exist: one object's desire for a guest, and what is on record about it.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 pub use setpoint_api::environment::Create;
 pub use setpoint_api::machine::{DeletionPolicy, Run};
@@ -26,6 +28,10 @@ pub struct Desired {
     pub create: Create,
     /// The objects whose guests must be as desired before this one's.
     pub depends_on: Vec<Target>,
+    /// Those of them that are in other environments, and how each is.
+    pub elsewhere: BTreeMap<Target, Elsewhere>,
+    /// The objects in other environments that depend on this one, and that it has to outlive.
+    pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
     /// What becomes of the guest, once the object is being deleted or its time is over.
@@ -37,6 +43,14 @@ pub struct Desired {
     /// What the guest costs once it is as desired and runs; absent where no price is known.
     pub hourly_price: Option<Price>,
     pub record: Record,
+}
+
+/// How an object is that is planned for elsewhere, by what it says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    AsDesired,
+    NotYet,
+    Leaving,
 }
 
 /// What was written down about an object's guest.
@@ -83,6 +97,8 @@ impl Desired {
             run: None,
             create: Create::Always,
             depends_on: Vec::new(),
+            elsewhere: BTreeMap::new(),
+            needed_elsewhere: Vec::new(),
             protected: false,
             deletion: None,
             expired_at: None,

@@ -15,6 +15,8 @@ use crate::observation::{Config, Guest, Reading};
 
 /// The field under which a drift of the run state is kept.
 pub const RUN: &str = "run";
+/// The field under which it is kept that a guest is gone as a whole.
+pub const GUEST: &str = "guest";
 
 /// A drifted field as a sentence.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +63,18 @@ pub fn track(
     let kept = unseen.map(|drift| DriftedField { muted: desired.mutes(&drift.field), ..(*drift).clone() });
     let all: BTreeMap<String, DriftedField> = seen.chain(kept).map(|drift| (drift.field.clone(), drift)).collect();
     all.into_values().take(MAX_DRIFT).collect()
+}
+
+/// The drift of a guest that is gone behind our back. What of it differed before is gone with it.
+pub fn vanished(previous: &[DriftedField], was: &str, now: Timestamp) -> DriftedField {
+    let earlier = previous.iter().find(|drift| drift.field == GUEST);
+    DriftedField {
+        field: GUEST.to_owned(),
+        desired: Some(was.to_owned()),
+        observed: None,
+        since: earlier.map_or(now, |drift| drift.since),
+        muted: false,
+    }
 }
 
 /// How much a guest drifts, in one line.

@@ -219,7 +219,8 @@ fn is_to_be_started(action: Action, id: &str, desired: &Desired, evidence: &Evid
     makes_a_guest(action) && desired.run.is_none() && evidence.guest(id).is_some_and(is_stopped)
 }
 
-fn makes_a_guest(action: Action) -> bool {
+/// Whether a step makes a guest.
+pub fn makes_a_guest(action: Action) -> bool {
     matches!(action, Action::Create | Action::Replace)
 }
 

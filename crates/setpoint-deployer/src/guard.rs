@@ -91,7 +91,7 @@ impl Provider for Guarded {
     fn update<'a>(&'a self, intent: &'a str, id: &'a str, order: &'a Order) -> Answer<'a, ()> {
         Box::pin(async move {
             order::check_call(intent, id)?;
-            order.check(self.abilities())?;
+            order.check_change(self.abilities())?;
             let updated = self.change(Operation::Update, id, self.provider.update(intent, id, order)).await;
             updated.map_err(|error| order.redact(error))
         })

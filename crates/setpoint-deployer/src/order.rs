@@ -19,9 +19,18 @@ const MIN_SECRET: usize = 4;
 impl Order {
     /// Refuses what no provider of these abilities could make.
     pub(crate) fn check(&self, abilities: &Abilities) -> Result<()> {
-        let target = if self.name.is_empty() { "an order" } else { &self.name };
+        check_name(self.target(), "mark.intent", self.intent())?;
+        self.check_change(abilities)
+    }
+
+    /// Refuses what no provider of these abilities could make of an instance that is there. One that was adopted names no
+    /// intent.
+    pub(crate) fn check_change(&self, abilities: &Abilities) -> Result<()> {
+        let target = self.target();
         check_name(target, "name", &self.name)?;
-        check_name(target, "mark.intent", self.intent())?;
+        if let Some(intent) = &self.mark.intent {
+            check_name(target, "mark.intent", intent)?;
+        }
         check_name(target, "mark.ownerUid", &self.mark.owner_uid)?;
         check_name(target, "mark.cluster", &self.mark.cluster)?;
         if let Some(id) = &self.provider_id {
@@ -37,6 +46,10 @@ impl Order {
             Body::Pod(pod) => check_pod(target, pod, abilities),
             Body::Machine(fields) => check_fields(target, fields, abilities),
         }
+    }
+
+    fn target(&self) -> &str {
+        if self.name.is_empty() { "an order" } else { &self.name }
     }
 
     /// An error as it can be shown: without what the order keeps secret, and no longer than anybody would read.

@@ -53,7 +53,8 @@ pub trait Provider: fmt::Debug + Send + Sync + 'static {
     /// Makes an instance, running, and returns the provider's id of it.
     fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>>;
 
-    /// Makes the configuration of an instance what the order says.
+    /// Makes the configuration of an instance what the order says. What it is known again by stays: of the mark, only the
+    /// spec digest is written. So what was adopted never passes for something that we made.
     fn update<'a>(&'a self, intent: &'a str, id: &'a str, order: &'a Order) -> Answer<'a, ()>;
 
     /// Begins to start an instance that does not run. That it runs is to be observed.
@@ -156,7 +157,8 @@ pub struct Instance {
 /// What is to be made: what it is known again by, and what it is.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Written on the instance. It always names an intent.
+    /// Written on the instance that is made, which it names the intent of. Where an instance is changed, the mark that it has,
+    /// with the digest of what it is made from afterwards.
     pub mark: Mark,
     /// What the instance is called, for people: it need not be the only one of that name.
     pub name: String,

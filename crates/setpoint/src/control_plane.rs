@@ -8,6 +8,7 @@ use kube::Client;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds};
+use setpoint_controllers::environment::Sights;
 use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
 use tokio::task::JoinSet;
 
@@ -43,6 +44,7 @@ pub(crate) struct ControlPlane {
     store: Arc<dyn Store>,
     audit: Option<audit::Log>,
     actors: Actors,
+    sights: Sights,
 }
 
 /// Those who act: they are clients of the server.
@@ -90,12 +92,17 @@ impl ControlPlane {
         // Where there are no controllers, nobody else keeps in step what the node reads.
         let feeds = controllers.is_none().then(|| shared.feed(&server));
         let actors = Actors { local, controllers, _feeds: feeds };
-        Ok(ControlPlane { server, store, audit: parts.audit, actors })
+        Ok(ControlPlane { server, store, audit: parts.audit, actors, sights: shared.sights })
     }
 
     /// A client with all rights, through a function call.
     pub(crate) fn administer(&self) -> Client {
         controllers::client(&self.server, administrator())
+    }
+
+    /// Whether every Machine that had to be looked at was, and what was seen is on record.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.sights.is_calm()
     }
 
     /// Lets `work` use it until it is done; those who act are stopped by whoever does the work.

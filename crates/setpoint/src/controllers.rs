@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use setpoint_apiserver::{Identity, Server};
-use setpoint_controllers::environment::{self, in_a_task};
+use setpoint_controllers::environment::{self, Sights, in_a_task};
 use setpoint_controllers::manager::{Clients, Manager};
 use setpoint_controllers::metrics::Metrics;
 use setpoint_controllers::node::{Dispatch, Providers};
@@ -29,12 +29,13 @@ pub(crate) struct Controllers {
     task: JoinHandle<()>,
 }
 
-/// What the controllers share with the node of this machine.
+/// What the controllers share with the node of this machine, and with whoever else is in this process.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) caches: Caches,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) providers: Providers,
+    pub(crate) sights: Sights,
     pub(crate) metrics: Metrics,
 }
 
@@ -42,7 +43,7 @@ impl Shared {
     pub(crate) fn new() -> Shared {
         let caches = Caches::default();
         let (providers, metrics) = (Providers::default(), Metrics::default());
-        Shared { dispatch: Dispatch::new(&caches), caches, providers, metrics }
+        Shared { dispatch: Dispatch::new(&caches), caches, providers, sights: Sights::default(), metrics }
     }
 
     /// Keeps the caches in step with the server until it is dropped.
@@ -72,6 +73,7 @@ impl Controllers {
                 folder: data.file(ENVIRONMENTS),
                 cluster: cluster.to_owned(),
                 providers: shared.providers.clone(),
+                sights: shared.sights.clone(),
                 host: in_a_task(),
             },
         };

@@ -3,7 +3,9 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::apply::{ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report};
+use crate::apply::{
+    ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report, report_nothing,
+};
 use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
@@ -16,7 +18,7 @@ pub(crate) struct Destroy {
     #[command(flatten)]
     files: Files,
     /// Everything that this apply set holds, and the set
-    #[arg(long, value_name = "NAME", conflicts_with = "filename")]
+    #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     set: Option<String>,
     #[command(flatten)]
     selection: Selection,
@@ -37,7 +39,8 @@ impl Destroy {
         );
         let reads_input = self.files.paths.iter().any(|path| path.as_os_str() == "-");
         ensure!(self.consent.yes || !reads_input, "standard input holds the objects, so nobody can be asked; say -y");
-        let manifests = Manifest::read(&self.files)?;
+        // Without a file, those of this folder would be read.
+        let manifests = if self.set.is_some() { Vec::new() } else { Manifest::read(&self.files)? };
         self.place.run(async |session| self.destroy(session, &manifests).await)
     }
 
@@ -58,6 +61,7 @@ impl Destroy {
         let proposal = propose(session, &mut draft, &user).await?;
         self.output.show(&proposal.text(self.output.style()))?;
         if draft.removals.is_empty() {
+            report_nothing(self.output, &proposal)?;
             return Ok(Outcome::Settled);
         }
         if !self.consent.yes && !agrees("Destroy all of this?").await? {

@@ -13,6 +13,7 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
 
 use crate::apply::{Aim, Followed, condition, follow};
+use crate::approve::Policy;
 use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -50,6 +51,10 @@ impl Import {
 
     async fn import(&self, session: &Session) -> Result<Outcome> {
         let namespace = session.server.namespace.as_str();
+        if matches!(Policy::of(session, &self.environment).await?, Policy::Absent) {
+            let environment = inert(&self.environment);
+            bail!("there is no environment {environment:?}; `setpoint get environments` shows what there is");
+        }
         let bare = manifest(self, namespace, Map::new());
         let path = format!("/apis/setpoint.dev/v1alpha1/namespaces/{namespace}/machines?fieldManager=setpoint");
         let made = session.server.send(Method::POST, &path, Some((JSON, &bare))).await?.object();
@@ -79,22 +84,26 @@ impl Import {
             let status = machine.and_then(|machine| machine.status.as_ref());
             machine.is_none() || status.is_some_and(|status| !status.observed.is_empty() || failure(status).is_some())
         };
-        let waited = await_condition(machines, &self.name, is_told);
+        let waited = await_condition(machines.clone(), &self.name, is_told);
         let (guest, environment) = (inert(&self.guest), inert(&self.environment));
         let Ok(found) = tokio::time::timeout(Duration::from_secs(self.timeout), waited).await else {
+            let last = machines.get_opt(&self.name).await.ok().flatten().and_then(|machine| machine.status);
+            let synced = last.as_ref().and_then(|status| condition(&status.conditions, "Synced"));
+            let why = synced.and_then(|synced| synced.message.as_deref()).map(|why| format!(" ({})", inert(why)));
             bail!(
-                "guest {guest} was not seen in {environment} within {} s; the Machine stays and goes on looking",
-                self.timeout
+                "guest {guest} was not seen in {environment} within {} s{}; the Machine stays and goes on looking: {}",
+                self.timeout,
+                why.unwrap_or_default(),
+                self.undone(session)
             );
         };
         let found = found.map_err(|error| anyhow!(inert(&error.to_string())))?;
         let machine = found.with_context(|| format!("the Machine {} was deleted", inert(&self.name)))?;
         let status = machine.status.as_ref();
         match status.filter(|status| status.observed.is_empty()).and_then(failure) {
-            Some(why) => bail!(
-                "guest {guest} cannot be imported: {}; the Machine stays until `setpoint destroy` or kubectl removes it",
-                inert(&why)
-            ),
+            Some(why) => {
+                bail!("guest {guest} cannot be imported: {}; the Machine stays: {}", inert(&why), self.undone(session))
+            }
             None => Ok(machine),
         }
     }
@@ -106,13 +115,19 @@ impl Import {
         let followup = follow(session, aims, Duration::from_secs(self.timeout)).await?;
         let guest = inert(&self.guest);
         if let Some((_, why)) = followup.refused().next() {
-            bail!("guest {guest} is not under care: {}; the Machine stays", inert(why));
+            bail!("guest {guest} is not under care: {}; the Machine stays: {}", inert(why), self.undone(session));
         }
         let waiting = followup.waiting().next();
         if let Some((_, why)) = waiting {
             remark(&format!("guest {guest} is not under care yet: {why}"));
         }
         Ok(Outcome::pending_if(waiting.is_some()))
+    }
+
+    /// How to take it back.
+    fn undone(&self, session: &Session) -> String {
+        let (name, namespace) = (inert(&self.name), inert(&session.server.namespace));
+        format!("`kubectl delete machine {name} -n {namespace}` removes it")
     }
 
     async fn hold(&self, session: &Session, namespace: &str, manifest: &Value) -> Result<Value> {

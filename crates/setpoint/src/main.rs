@@ -20,6 +20,7 @@ mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
+mod look;
 mod manifest;
 mod outcome;
 mod output;
@@ -139,7 +140,7 @@ fn visible() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Get(get) => done(get.run()),
         Command::History(history) => done(history.run()),
-        Command::Resolve(resolve) => done(resolve.run()),
+        Command::Resolve(resolve) => resolve.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Secrets(secrets) => done(secrets.run()),
@@ -166,4 +167,14 @@ fn misused(error: &clap::Error) -> ExitCode {
 fn report(error: &anyhow::Error) {
     // What failed may quote what servers and files say.
     eprintln!("{}", inert_lines(&format!("error: {error:#}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn every_command_is_declared_soundly() {
+        super::Arguments::command().debug_assert();
+    }
 }

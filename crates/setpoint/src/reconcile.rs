@@ -1,14 +1,16 @@
 //! `setpoint reconcile`: has a Machine or an Environment looked at now, and says what came of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::await_condition;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
@@ -56,7 +58,8 @@ impl Reconcile {
                 || unreadable
                 || status.and_then(|status| status.observed_at).is_some_and(|at| at >= asked)
         };
-        self.wait(await_condition(machines, name, seen)).await?;
+        let why = |machine: Machine| condition(&machine.status?.conditions, "Synced").and_then(|it| it.message.clone());
+        self.wait(&machines, name, seen, why).await?;
         let followed = Followed { namespace, name: name.to_owned() };
         let aims = BTreeMap::from([(followed, Aim::Synced { generation: 0 })]);
         report_of(self.output, &follow(session, aims, Duration::from_secs(self.timeout)).await?)
@@ -72,9 +75,8 @@ impl Reconcile {
                 || unreachable
                 || status.and_then(|status| status.observed_at).is_some_and(|at| at >= asked)
         };
-        let Some(environment) = self.wait(await_condition(environments, name, seen)).await? else {
-            bail!("environment {} was deleted", inert(name));
-        };
+        let why = |it: Environment| condition(&it.status?.conditions, "Ready").and_then(|it| it.message.clone());
+        let environment = self.wait(&environments, name, seen, why).await?;
         let status = environment.status.unwrap_or_default();
         let ready = condition(&status.conditions, "Ready");
         let is_ready = ready.is_some_and(|ready| ready.status == ConditionStatus::True);
@@ -97,32 +99,52 @@ impl Reconcile {
         Ok(Outcome::pending_if(!is_ready || drifted > 0 || orphans > 0))
     }
 
-    async fn wait<K>(
+    /// Waits until an object was looked at. If it is not in time, `why` tells what it says of itself.
+    async fn wait<K: Kind>(
         &self,
-        condition: impl Future<Output = Result<Option<K>, kube::runtime::wait::Error>>,
-    ) -> Result<Option<K>> {
-        match tokio::time::timeout(Duration::from_secs(self.timeout), condition).await {
-            Ok(found) => found.map_err(|error| anyhow!(inert(&error.to_string()))),
-            Err(_) => bail!(
-                "{} was not looked at within {} s; see `setpoint status`, and that the controllers run",
-                inert(&self.name),
+        objects: &Api<K>,
+        name: &str,
+        is_seen: impl Fn(Option<&K>) -> bool,
+        why: impl Fn(K) -> Option<String>,
+    ) -> Result<K> {
+        let shown = inert(&self.name);
+        let waited = await_condition(objects.clone(), name, is_seen);
+        let Ok(found) = tokio::time::timeout(Duration::from_secs(self.timeout), waited).await else {
+            let last = objects.get_opt(name).await.ok().flatten();
+            let why = last.and_then(why).map(|why| format!(" ({})", inert(&why))).unwrap_or_default();
+            bail!(
+                "{shown} was not looked at within {} s{why}; see `setpoint status`, and that the controllers run",
                 self.timeout
-            ),
-        }
+            );
+        };
+        let found = found.map_err(|error| anyhow!(inert(&error.to_string())))?;
+        found.with_context(|| format!("{shown} was deleted before it was looked at"))
     }
 }
 
+/// What can be looked at now.
+trait Kind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {}
+
+impl Kind for Machine {}
+impl Kind for Environment {}
+
 /// Asks for a fresh look, and returns when that was, in whole seconds.
-async fn ask<K>(session: &Session, objects: &Api<K>, name: &str) -> Result<Timestamp>
-where
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
+async fn ask<K: Kind>(session: &Session, objects: &Api<K>, name: &str) -> Result<Timestamp> {
     let now = Timestamp::now();
     let patch = json!({"metadata": {"annotations": {RECONCILE_AT: now.to_string()}}});
-    let patched = objects.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-    patched.map_err(|error| session.server.unreachable(error))?;
-    // Times in the API may be cut to seconds.
-    Ok(now.checked_sub(SignedDuration::from_secs(1)).unwrap_or(now))
+    match objects.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        // Times in the API may be cut to seconds.
+        Ok(_) => Ok(now.checked_sub(SignedDuration::from_secs(1)).unwrap_or(now)),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            bail!(
+                "there is no {} {:?}; `setpoint get {}` shows what there is",
+                K::kind(&()),
+                inert(name),
+                K::plural(&())
+            )
+        }
+        Err(error) => Err(session.server.unreachable(error)),
+    }
 }
 
 /// Whether a look that failed was told since.

@@ -11,11 +11,13 @@ use setpoint_api::documents;
 use setpoint_api::planspec::{Goal, Plan};
 use setpoint_core::resolve::{CheckedPlan, Resolution, Verdict, first_error, resolve};
 
-use crate::client::{Answer, Connection, Server};
+use crate::client::{Answer, Server};
 use crate::document::{Document, Files};
 use crate::get::JSON;
+use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::resource::Resource;
+use crate::session::Place;
 use crate::table::GAP;
 use crate::terminal::{aligned, inert, remark};
 
@@ -24,7 +26,7 @@ pub(crate) struct Resolve {
     /// The Goal to find a Plan for
     goal: String,
     #[command(flatten)]
-    connection: Connection,
+    place: Place,
     #[command(flatten)]
     files: Files,
     /// The form to print the answer in
@@ -39,9 +41,14 @@ struct Question {
 }
 
 impl Resolve {
-    pub(crate) fn run(&self) -> Result<()> {
-        let is_offline = !self.files.paths.is_empty();
-        let question = if is_offline { self.of_files()? } else { self.of_server()? };
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        match self.files.paths.is_empty() {
+            true => self.place.run(async |session| self.answer(self.of_server(&session.server).await?, false)),
+            false => self.answer(self.of_files()?, true),
+        }
+    }
+
+    fn answer(&self, question: Question, is_offline: bool) -> Result<Outcome> {
         let errors: Vec<Option<String>> = question.plans.iter().map(first_error).collect();
         let checked =
             question.plans.iter().zip(&errors).map(|(plan, error)| CheckedPlan { plan, error: error.as_deref() });
@@ -52,28 +59,26 @@ impl Resolve {
             remark_on_delay(&question.goal, &resolution);
         }
         let goal = &question.goal;
-        self.output.print(|| text(goal, &resolution), || Ok(report(goal, &resolution)))
+        self.output.print(|| text(goal, &resolution), || Ok(report(goal, &resolution)))?;
+        Ok(Outcome::pending_if(resolution.active.is_none() && !is_over(goal)))
     }
 
-    fn of_server(&self) -> Result<Question> {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-            let server = self.connection.connect().await?;
-            let goals = server.resource("goals.planspec.io").await?;
-            let Answer::Found(goal) = server.read(&goals.path(Some(&server.namespace), Some(&self.goal)), JSON).await?
-            else {
-                bail!(
-                    "there is no Goal {:?} in namespace {}; `setpoint get goals -A` shows what there is",
-                    self.goal,
-                    server.namespace
-                );
-            };
-            let plans = plans_of(&server, &server.resource("plans.planspec.io").await?).await?;
-            Ok(Question { goal: understood(goal)?, plans })
-        })
+    async fn of_server(&self, server: &Server) -> Result<Question> {
+        let goals = server.resource("goals.planspec.io").await?;
+        let Answer::Found(goal) = server.read(&goals.path(Some(&server.namespace), Some(&self.goal)), JSON).await?
+        else {
+            bail!(
+                "there is no Goal {:?} in namespace {}; `setpoint get goals -A` shows what there is",
+                self.goal,
+                server.namespace
+            );
+        };
+        let plans = plans_of(server, &server.resource("plans.planspec.io").await?).await?;
+        Ok(Question { goal: understood(goal)?, plans })
     }
 
     fn of_files(&self) -> Result<Question> {
-        let namespace = self.connection.namespace.as_deref();
+        let namespace = self.place.namespace();
         let (mut goals, mut plans) = (Vec::new(), Vec::new());
         for document in self.files.read()? {
             let title = format!("{}:{}", document.file, document.title());
@@ -149,10 +154,15 @@ fn full_name(goal: &Goal) -> String {
     format!("{}/{}", text(&goal.metadata.namespace), text(&goal.metadata.name))
 }
 
+/// Whether nothing is to come of a goal any more, with a plan or without.
+fn is_over(goal: &Goal) -> bool {
+    goal.status.as_ref().and_then(|status| status.phase).is_some_and(|phase| phase.is_terminal())
+}
+
 /// Tells who looks at both that the status is about to change.
 fn remark_on_delay(goal: &Goal, resolution: &Resolution) {
     let status = goal.status.as_ref();
-    if status.and_then(|status| status.phase).is_some_and(|phase| phase.is_terminal()) {
+    if is_over(goal) {
         remark(&format!("{} is over, and stays as its status says", full_name(goal)));
         return;
     }

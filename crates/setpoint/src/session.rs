@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use http::Method;
+use jiff::Timestamp;
 use serde_json::json;
 use setpoint_apiserver::{Users, audit};
 
@@ -36,10 +37,23 @@ pub(crate) struct Place {
 /// A server to work with, which may be here only for as long as the work takes.
 pub(crate) struct Session {
     pub(crate) server: Server,
-    plane: Option<(ControlPlane, DataDir)>,
+    pub(crate) here: Option<Here>,
+}
+
+/// A control plane in this process, which knows only what was stored until it has looked.
+pub(crate) struct Here {
+    pub(crate) plane: ControlPlane,
+    pub(crate) since: Timestamp,
+    /// Nobody else may have the folder meanwhile.
+    _data: DataDir,
 }
 
 impl Place {
+    /// The namespace that was named.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.connection.namespace.as_deref()
+    }
+
     /// Does the work, and stops whatever was started for it, however it ends.
     pub(crate) fn run(&self, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
         logging::start_quietly();
@@ -61,7 +75,7 @@ impl Place {
 
     async fn open(&self) -> Result<Session> {
         if self.data_dir.is_none() && self.connection.is_named() {
-            return Ok(Session { server: self.connection.connect().await?, plane: None });
+            return Ok(Session { server: self.connection.connect().await?, here: None });
         }
         let path = match &self.data_dir {
             Some(path) => path.clone(),
@@ -71,7 +85,7 @@ impl Place {
         if kubeconfig.exists() {
             let server = self.connection.through(kubeconfig).connect().await?;
             if server.read("/version", JSON).await.is_ok() {
-                return Ok(Session { server, plane: None });
+                return Ok(Session { server, here: None });
             }
         }
         let data = DataDir::open(&path)?;
@@ -85,17 +99,18 @@ impl Place {
             runs_pods: true,
             runs_controllers: true,
         };
+        let since = Timestamp::now();
         let plane = ControlPlane::start(&data, parts).await?;
         let namespace = self.connection.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let server = Server::here(plane.administer(), namespace);
-        Ok(Session { server, plane: Some((plane, data)) })
+        Ok(Session { server, here: Some(Here { plane, since, _data: data }) })
     }
 }
 
 impl Session {
     async fn stop(self) -> Result<()> {
-        match self.plane {
-            Some((plane, _data)) => plane.stop().await,
+        match self.here {
+            Some(here) => here.plane.stop().await,
             None => Ok(()),
         }
     }

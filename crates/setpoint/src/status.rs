@@ -37,6 +37,7 @@ impl Status {
     }
 
     async fn show(&self, session: &Session) -> Result<Outcome> {
+        session.look().await?;
         let overview = Overview {
             environments: environments(session).await?,
             machines: machines(session, self.all_namespaces, None).await?,
@@ -72,15 +73,16 @@ struct Overview {
 impl Overview {
     /// Whether something is not as desired, or waits.
     fn is_pending(&self) -> bool {
-        let unready = |environment: &Environment| {
+        let unsettled = |environment: &Environment| {
             let conditions = environment.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            word(conditions, "Ready") != "True"
+            let orphans = environment.status.as_ref().and_then(|status| status.orphan_count).unwrap_or_default();
+            word(conditions, "Ready") != "True" || orphans > 0
         };
         let unsynced = |machine: &Machine| {
             let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
             word(conditions, "Synced") != "True" || word(conditions, "Drifted") == "True"
         };
-        !self.waiting.is_empty() || self.environments.iter().any(unready) || self.machines.iter().any(unsynced)
+        !self.waiting.is_empty() || self.environments.iter().any(unsettled) || self.machines.iter().any(unsynced)
     }
 
     fn text(&self, style: Style) -> String {
@@ -217,6 +219,10 @@ mod tests {
              shop/web   lab           sim-1   running   True\n"
         );
         assert!(!calm.is_pending());
+        let orphaned = json!({"conditions": conditions("Ready", "True", ""), "orphanCount": 1});
+        let lost = object("Environment", "lab", json!({"deployer": {"name": "simulated"}}), orphaned);
+        let lost = Overview { environments: vec![lost], machines: Vec::new(), waiting: Vec::new() };
+        assert!(lost.is_pending(), "somebody has to decide what becomes of an orphan");
 
         let stuck = json!({"conditions": conditions("Synced", "False", "waits for 1 person\u{7}")});
         let db = object("Machine", "db", json!({"environment": "lab"}), stuck);

@@ -10,11 +10,12 @@ use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Target;
 use setpoint_core::authority;
 use setpoint_core::gate::{Evidence, Signature};
+use setpoint_core::workload::selection::controller_of;
 
-use super::Owner;
+use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
-use crate::signature::Checked;
+use crate::signature::{Checked, Signatures};
 
 /// A change set and the reviews of its gate, with their signatures checked.
 #[derive(Debug, Clone)]
@@ -56,9 +57,14 @@ impl Case {
         let metadata = &change_set.metadata;
         let gate = format!("{}/{}", text(&metadata.namespace), text(&metadata.name));
         let reviews = caches.reviews.by(&REVIEWS_BY_GATE, &gate);
+        Case::reviewed(change_set, reviews, &caches.signatures)
+    }
+
+    /// A change set and these reviews of its gate.
+    pub fn reviewed(change_set: Arc<ChangeSet>, reviews: Vec<Arc<Review>>, signatures: &Signatures) -> Case {
         let (judged, surplus) = within_bounds(reviews);
         let judged = judged.into_iter().map(|(created_at, review)| {
-            let signature = caches.signatures.check(&review);
+            let signature = signatures.check(&review);
             Reviewed { review, created_at, signature }
         });
         Case { reviews: judged.collect(), surplus, change_set }
@@ -67,6 +73,14 @@ impl Case {
     /// The same as the core reads it; none where it authorizes nothing.
     pub fn as_set(&self) -> Option<authority::Set<'_>> {
         authority::Set::of(&self.change_set, self.evidence(), self.used_nonces())
+    }
+
+    /// The digests that a user asks people about here, as long as they can decide.
+    pub fn asked_by_users(&self, environment: &str) -> BTreeSet<&str> {
+        let set = &self.change_set;
+        let is_asked = is_open(set) && set.spec.environment == environment && controller_of(&set.metadata).is_none();
+        let steps = self.status().filter(|_| is_asked).map_or(&[][..], |status| &status.steps);
+        steps.iter().map(|step| step.digest.as_str()).collect()
     }
 
     pub(super) fn evidence(&self) -> Vec<Evidence<'_>> {
@@ -232,6 +246,34 @@ mod tests {
         for (name, remembered, number, decision, counts) in rows {
             let case = case(remembered, vec![review(number, "alice", decision, valid("of-alice"))]);
             assert_eq!(case.evidence()[0].signature != Signature::Unrecorded, counts, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_user_asks_about_is_asked_as_long_as_people_can_decide() {
+        let step = json!({
+            "id": "shop/web/delete", "target": {"namespace": "shop", "name": "web", "kind": "Machine"},
+            "action": "Delete", "reason": "r", "origin": "Desired", "class": "Destructive", "classReason": "data",
+            "digest": "d",
+        });
+        let machine = json!({"apiVersion": "a/v1", "kind": "Machine", "name": "web", "uid": "u", "controller": true});
+        let rows = [
+            ("a user's", "Execute", "Waiting", json!([]), "lab", true),
+            ("it is over", "Execute", "Stale", json!([]), "lab", false),
+            ("it shows only", "Preview", "Planned", json!([]), "lab", false),
+            ("a controller's", "Execute", "Waiting", json!([machine]), "lab", false),
+            ("elsewhere", "Execute", "Waiting", json!([]), "production", false),
+        ];
+        for (name, mode, phase, owners, environment, is_asked) in rows {
+            let change_set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+                "metadata": {"name": "web", "namespace": "shop", "ownerReferences": owners},
+                "spec": {"environment": environment, "mode": mode, "requestedBy": "carol"},
+                "status": {"phase": phase, "steps": [step]},
+            });
+            let change_set = Arc::new(serde_json::from_value(change_set).expect(name));
+            let case = Case { change_set, reviews: Vec::new(), surplus: Vec::new() };
+            assert_eq!(case.asked_by_users("lab").contains("d"), is_asked, "{name}");
         }
     }
 

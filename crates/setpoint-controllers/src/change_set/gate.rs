@@ -36,7 +36,10 @@ impl ChangeSets {
                 let name = gate.metadata.name.clone().unwrap_or_default();
                 return Err(Error::Held(format!("there is a Gate {name} already that is not of this change set")));
             }
-            Some(gate) => gate,
+            Some(gate) => match self.describe_gate(change_set, decision, gate, round).await? {
+                Some(gate) => gate,
+                None => return Ok(None),
+            },
             None if decision.waits_for_people() => match self.open_gate(change_set, decision, round).await? {
                 Some(gate) => Arc::new(gate),
                 None => return Ok(None),
@@ -63,6 +66,29 @@ impl ChangeSets {
             Err(error) if is_code(&error, 409) || refusal::is_of_a_namespace_that_goes(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Has the Gate say what people are asked now: its change set may list other steps than it did. None if the Gate is not
+    /// as it was read.
+    async fn describe_gate(
+        &self,
+        change_set: &ChangeSet,
+        decision: &Decision,
+        gate: Arc<Gate>,
+        round: &mut Round,
+    ) -> Result<Option<Arc<Gate>>, Error> {
+        let wanted = gate_of(change_set, decision).spec;
+        if !decision.waits_for_people() || wanted == gate.spec {
+            return Ok(Some(gate));
+        }
+        let seen = json!({"uid": gate.metadata.uid, "resourceVersion": gate.metadata.resource_version});
+        let asked = json!({"description": wanted.description, "requiredApprovers": wanted.required_approvers});
+        let patch = Patch::Merge(json!({"metadata": seen, "spec": asked}));
+        let name = gate.metadata.name.as_deref().unwrap_or_default();
+        let written = self.gates(change_set).patch(name, &PatchParams::default(), &patch).await;
+        let Some(written) = unless_moved(written)? else { return Ok(None) };
+        round.wrote(&self.caches.gates, &written);
+        Ok(Some(Arc::new(written)))
     }
 
     /// Has the Gate say what was decided, and tells people of it where that is news.
@@ -150,7 +176,8 @@ fn description(change_set: &ChangeSet, steps: &[Step]) -> String {
     let told = steps.iter().take(TOLD).map(|step| format!("\n{} ({:?}): {}", step.id, step.class, step.reason));
     let more = steps.len().saturating_sub(TOLD);
     let rest = if more > 0 { format!("\nand {more} more") } else { String::new() };
-    let head = format!("{} asks for {} steps in {}:", spec.requested_by, steps.len(), spec.environment);
+    let count = if steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", steps.len()) };
+    let head = format!("{} asks for {count} in {}:", spec.requested_by, spec.environment);
     format!("{head}{}{rest}", told.collect::<String>())
 }
 

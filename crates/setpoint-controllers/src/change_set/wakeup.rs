@@ -1,15 +1,22 @@
 //! Whom a change concerns: the change set itself, and those whose people, objects or rules changed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::requester::requested_by;
+use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
+use setpoint_core::plan::GUEST;
 
 use crate::queue::Queue;
-use crate::runtime::caches::{CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
-use crate::runtime::{Caches, Change, Name};
+use crate::runtime::caches::{
+    CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT, CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, limited,
+    target_value,
+};
+use crate::runtime::{Cache, Caches, Change, Name};
 
 pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
     let own = queue.clone();
@@ -40,17 +47,11 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
     });
     let (own, sets) = (queue.clone(), caches.change_sets.clone());
     caches.environments.listen(move |change| {
-        if !concerns_gates(change) {
-            return;
-        }
-        let name = change.latest().metadata.name.as_deref().unwrap_or_default();
-        for set in sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name) {
-            own.add(Name::of(&*set));
-        }
+        concerned(change, &sets).iter().for_each(|set| own.add(Name::of(&**set)));
     });
 }
 
-/// Whether a Machine was written, or something was begun or done for it.
+/// Whether a Machine was written, something was begun or done for it, or a limit holds it or no longer does.
 fn concerns_change_sets(change: &Change<Machine>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let what_counts = |machine: &Machine| {
@@ -58,21 +59,112 @@ fn concerns_change_sets(change: &Change<Machine>) -> bool {
         let synced = status.and_then(|status| Some(condition(status, SYNCED)?.status));
         let calls = status.map(|status| (status.intents.clone(), status.done.clone(), status.observed_generation));
         let (uid, requester) = (metadata.uid.clone(), requested_by(metadata).to_owned());
-        (uid, requester, metadata.generation, metadata.deletion_timestamp.is_some(), synced, calls)
+        let is_limited = !limited(machine).is_empty();
+        (uid, requester, metadata.generation, metadata.deletion_timestamp.is_some(), synced, is_limited, calls)
     };
     what_counts(before) != what_counts(after)
 }
 
-/// Whether the rules of an Environment changed, or what counts against them.
-fn concerns_gates(change: &Change<Environment>) -> bool {
-    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
-    let what_counts = |environment: &Environment| {
-        let (spec, status) = (&environment.spec, environment.status.as_ref());
-        let usage = status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.ledger.clone()));
-        let orphans = status.map(|status| (status.orphan_count, status.orphans.clone()));
-        // What could not be planned while it was not open can be now.
-        let conditions = status.map(|status| status.conditions.clone());
-        (spec.approval.clone(), spec.guardrails.clone(), usage, orphans, conditions)
+/// The change sets that a change of their Environment concerns: all of them where its rules are others, those that a limit
+/// holds where something else counts against it, and those about guests that became orphans or are none any more.
+fn concerned(change: &Change<Environment>, sets: &Cache<ChangeSet>) -> Vec<Arc<ChangeSet>> {
+    let name = change.latest().metadata.name.as_deref().unwrap_or_default();
+    let (Some(before), Some(after)) = (&change.before, &change.after) else {
+        return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);
     };
-    what_counts(before) != what_counts(after)
+    // What could not be planned while it was not open can be now.
+    let rules = |environment: &Environment| {
+        let conditions = environment.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready").map(|ready| ready.status);
+        (environment.spec.approval.clone(), environment.spec.guardrails.clone(), ready)
+    };
+    if rules(before) != rules(after) {
+        return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);
+    }
+    let counted = |environment: &Environment| {
+        let status = environment.status.as_ref();
+        status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.ledger.clone()))
+    };
+    let held = if counted(before) != counted(after) { sets.by(&CHANGE_SETS_BY_LIMIT, name) } else { Vec::new() };
+    let (gone, new) = (orphans(before), orphans(after));
+    let turned = gone.symmetric_difference(&new).map(|id| {
+        let guest = Target { namespace: String::new(), name: (*id).to_owned(), kind: GUEST.to_owned() };
+        sets.by(&CHANGE_SETS_BY_TARGET, &target_value(&guest))
+    });
+    turned.flatten().filter(|set| set.spec.environment == name).chain(held).collect()
+}
+
+/// The guests that belong to nothing, by id.
+fn orphans(environment: &Environment) -> BTreeSet<&str> {
+    let listed = environment.status.iter().flat_map(|status| &status.orphans);
+    listed.map(|orphan| orphan.provider_id.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn environment(spec: Value, status: Value) -> Arc<Environment> {
+        let mut environment = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+            "spec": {"deployer": {"name": "simulated"}}, "status": status,
+        });
+        environment["spec"].as_object_mut().expect("a spec").extend(spec.as_object().expect("a spec").clone());
+        Arc::new(serde_json::from_value(environment).expect("an Environment"))
+    }
+
+    fn change_set(name: &str, environment: &str, status: Value) -> ChangeSet {
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+            "metadata": {"name": name, "namespace": "shop", "resourceVersion": "1"},
+            "spec": {"environment": environment, "mode": "Execute", "requestedBy": "carol"}, "status": status,
+        }))
+        .expect("a change set")
+    }
+
+    #[test]
+    fn a_change_of_an_environment_concerns_few_change_sets() {
+        let sets = Caches::default().change_sets;
+        let removal = json!({
+            "id": "7/delete", "target": {"namespace": "", "name": "7", "kind": "Guest"}, "action": "Delete",
+            "providerId": "7", "reason": "it belongs to nothing", "origin": "Unrecorded", "class": "Destructive",
+            "classReason": "it may hold data", "digest": "sha256:a",
+        });
+        let held = json!({"conditions": [{"type": "WithinLimits", "status": "False", "reason": "HeldBack"}]});
+        let free = json!({"conditions": [{"type": "WithinLimits", "status": "True", "reason": "WithinLimits"}]});
+        sets.apply(Event::Apply(change_set("asks", "lab", json!({}))));
+        sets.apply(Event::Apply(change_set("free", "lab", free)));
+        sets.apply(Event::Apply(change_set("held", "lab", held)));
+        sets.apply(Event::Apply(change_set("orphan", "lab", json!({"steps": [removal]}))));
+        sets.apply(Event::Apply(change_set("elsewhere", "other", json!({"steps": [removal]}))));
+        let old = || environment(json!({}), json!({"instances": 3}));
+        let orphan = json!({"providerId": "7", "since": "2026-03-01T12:00:00Z"});
+        let entry = json!({
+            "time": "2026-03-01T12:00:00Z", "target": {"namespace": "shop", "name": "web", "kind": "Machine"},
+            "digest": "sha256:b", "destroyed": true,
+        });
+        let all = ["asks", "free", "held", "orphan"];
+        let rows: [(&str, Arc<Environment>, &[&str]); 7] = [
+            ("it was looked at", environment(json!({}), json!({"instances": 3, "drifted": 1})), &[]),
+            ("there is another guest", environment(json!({}), json!({"instances": 4})), &["held"]),
+            ("something was done", environment(json!({}), json!({"instances": 3, "ledger": [entry]})), &["held"]),
+            ("an orphan was found", environment(json!({}), json!({"instances": 3, "orphans": [orphan]})), &["orphan"]),
+            ("other limits", environment(json!({"guardrails": {"maxGpus": 1}}), json!({"instances": 3})), &all),
+            ("another policy", environment(json!({"approval": {"rules": []}}), json!({"instances": 3})), &all),
+            (
+                "it is reachable",
+                environment(json!({}), json!({"instances": 3, "conditions": [{"type": "Ready", "status": "True"}]})),
+                &all,
+            ),
+        ];
+        for (name, new, expected) in rows {
+            let change = Change { before: Some(old()), after: Some(new) };
+            let woken: Vec<String> =
+                concerned(&change, &sets).iter().filter_map(|set| set.metadata.name.clone()).collect();
+            assert_eq!(woken, expected, "{name}");
+        }
+    }
 }

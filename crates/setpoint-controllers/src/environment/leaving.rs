@@ -1,5 +1,5 @@
 //! An Environment that is deleted: its Pods go, then what is left of them, then its Node, then the
-//! Environment. Its Machines are for people to delete: it waits for them.
+//! Environment. Its Machines are for people to delete: it waits for them, and for what is left of those that are gone.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use setpoint_api::environment::Environment;
+use setpoint_core::observation::{Guest, Observation};
+use setpoint_core::orphan::orphans;
 use setpoint_deployer::provider::Scope;
 
 use super::status::Standing;
@@ -21,6 +23,8 @@ use crate::runtime::{Error, Name, Next, Round};
 
 /// How many Pods are asked to go at once.
 const AT_ONCE: usize = 16;
+/// How many guests are named that are left.
+const TOLD: usize = 5;
 /// When to look again whether anything is left that has no Pod any more.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +44,15 @@ struct Eviction {
     failure: Option<(String, kube::Error)>,
 }
 
+/// What is there of ours when nothing should be.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    /// Whether something was made for a Pod, or may have been. Its agent removes it.
+    is_of_pods: bool,
+    /// What was made or adopted for Machines that are gone, by id.
+    guests: Vec<String>,
+}
+
 impl Environments {
     /// Does the next of these that is left to do.
     pub(super) async fn leave(&self, key: &Name, environment: &Environment, round: &mut Round) -> Result<Next, Error> {
@@ -47,8 +60,9 @@ impl Environments {
         // Its agent is needed to end what runs there.
         let standing = self.stand(key, environment).await?;
         let is_running = self.running.lock().contains_key(key);
-        // One that could never be opened holds nothing.
-        if !is_running && node.is_some() {
+        // One that could never be opened holds nothing; one that was is needed until it can be again.
+        if !is_running && let Some(why) = self.may_be_left(key, environment, node.as_deref()) {
+            let standing = standing.and(&why);
             self.write_status(environment, &standing, round).await?;
             return Ok(standing.next());
         }
@@ -75,6 +89,18 @@ impl Environments {
         Ok(Next::Idle)
     }
 
+    /// Why one that cannot be opened now has to stay: nobody else could end what may be there.
+    fn may_be_left(&self, key: &Name, environment: &Environment, node: Option<&Node>) -> Option<String> {
+        let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
+        let seen = environment.status.as_ref().and_then(|status| status.instances).unwrap_or_default();
+        match () {
+            () if node.is_some() => Some("until then its Node stays, and it cannot be deleted".to_owned()),
+            () if machines > 0 => Some(format!("until then its {machines} Machines stay, and it cannot be deleted")),
+            () if seen > 0 => Some(format!("it held {seen} guests when it was last seen, and until then they stay")),
+            () => None,
+        }
+    }
+
     /// Has what is there go, and says what is not gone yet.
     async fn what_keeps(&self, key: &Name, node: Option<&Node>, round: &mut Round) -> Option<Stay> {
         if let Some(node) = node
@@ -90,12 +116,8 @@ impl Environments {
         if machines > 0 {
             return Some(Stay { why: format!("{machines} Machines are yet to be deleted"), then: Ok(Next::Idle) });
         }
-        match self.holds_instances(key).await {
-            Ok(false) => None,
-            Ok(true) => {
-                let why = "what ran for its Pods is yet to be removed".to_owned();
-                Some(Stay { why, then: Ok(Next::After(LOOK_AGAIN)) })
-            }
+        match self.left_behind(key).await {
+            Ok(left) => left.stay(),
             Err(error) => {
                 Some(Stay { why: format!("it cannot be seen whether anything is left: {error}"), then: Err(error) })
             }
@@ -139,16 +161,13 @@ impl Environments {
         ownership::delete(&pods, pod, DeleteParams::default()).await
     }
 
-    /// Whether anything is there that we had made for a Pod. Its agent removes it.
-    async fn holds_instances(&self, key: &Name) -> Result<bool, Error> {
+    /// What is there of ours.
+    async fn left_behind(&self, key: &Name) -> Result<Left, Error> {
         let Some(provider) = self.running.lock().get(key).map(|running| running.provider.clone()) else {
-            return Ok(false);
+            return Ok(Left::default());
         };
-        let observed = provider.observe(&Scope::Everything).await?;
-        let marks = observed.instances.iter().filter_map(|instance| instance.guest.mark.as_ref());
-        let mut ours = marks.filter(|mark| *mark.cluster == *self.setup.cluster);
-        // What could not be seen may be ours.
-        Ok(!observed.completeness.is_complete() || ours.any(|mark| mark.intent.as_ref() == Some(&mark.owner_uid)))
+        let observed = provider.observe(&Scope::Everything).await?.into_observation();
+        Ok(Left::of(&observed, &self.setup.cluster))
     }
 
     async fn remove_node(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
@@ -174,6 +193,36 @@ impl Eviction {
     }
 }
 
+impl Left {
+    fn of(look: &Observation, cluster: &str) -> Left {
+        let ours = |guest: &&Guest| guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *cluster);
+        let mut all = look.guests.iter().filter(ours);
+        let is_of_pod =
+            |guest: &Guest| guest.mark.as_ref().is_some_and(|mark| mark.intent.as_ref() == Some(&mark.owner_uid));
+        // What could not be seen may be ours.
+        let is_of_pods = !look.completeness.is_complete() || all.any(is_of_pod);
+        let guests = orphans(look, cluster, |_| false).into_iter().map(|guest| guest.id.to_string()).collect();
+        Left { is_of_pods, guests }
+    }
+
+    /// What keeps an Environment with this in it.
+    fn stay(&self) -> Option<Stay> {
+        if self.is_of_pods {
+            let why = "what ran for its Pods is yet to be removed".to_owned();
+            return Some(Stay { why, then: Ok(Next::After(LOOK_AGAIN)) });
+        }
+        let told: Vec<&str> = self.guests.iter().take(TOLD).map(String::as_str).collect();
+        let more = if self.guests.len() > TOLD { ", …" } else { "" };
+        let why = format!(
+            "{} guests are left of Machines that are gone ({}{more}): remove them, or have them removed with orphanPolicy \
+             Delete",
+            self.guests.len(),
+            told.join(", ")
+        );
+        (!told.is_empty()).then_some(Stay { why, then: Ok(Next::Idle) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -185,6 +234,8 @@ mod tests {
     use kube::client::Body;
     use kube::runtime::watcher::Event;
     use parking_lot::Mutex;
+    use setpoint_core::observation::{Completeness, Config, Mark, Reading};
+    use setpoint_core::value::Fields;
     use setpoint_deployer::Registry;
 
     use super::*;
@@ -193,9 +244,55 @@ mod tests {
     use crate::planning::Planning;
     use crate::runtime::{Caches, Clock, Context};
 
-    #[tokio::test]
-    async fn one_pod_that_cannot_be_deleted_keeps_no_other_and_is_named() {
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    fn guest(id: &str, cluster: &str, owner: &str, intent: Option<&str>) -> Guest {
+        Guest {
+            id: id.into(),
+            name: id.into(),
+            mark: Some(Mark {
+                cluster: cluster.into(),
+                owner_uid: owner.into(),
+                intent: intent.map(Into::into),
+                spec_digest: None,
+            }),
+            config: Config::known(Fields::default()),
+            run: Reading::Absent,
+            holds_data: Reading::Known(false),
+            busy: None,
+            is_template: false,
+            hourly_price: None,
+        }
+    }
+
+    #[test]
+    fn whatever_is_ours_keeps_an_environment() {
+        let complete = Completeness::Complete;
+        let (of_pod, made) = (guest("1", "c", "pod", Some("pod")), guest("2", "c", "gone", Some("call")));
+        let (adopted, foreign) = (guest("3", "c", "gone", None), guest("4", "theirs", "gone", Some("call")));
+        let pods = Some("what ran for its Pods is yet to be removed");
+        let rows = [
+            ("nothing is there", vec![], complete.clone(), None),
+            ("something of another's is", vec![foreign.clone()], complete.clone(), None),
+            ("something of a Pod is", vec![of_pod, made.clone()], complete.clone(), pods),
+            ("not everything could be seen", vec![], Completeness::Partial("a node is down".into()), pods),
+            (
+                "something of Machines that are gone is",
+                vec![made, adopted, foreign],
+                complete,
+                Some(
+                    "2 guests are left of Machines that are gone (2, 3): remove them, or have them removed with \
+                     orphanPolicy Delete",
+                ),
+            ),
+        ];
+        for (name, guests, completeness, expected) in rows {
+            let look = Observation { completeness, guests, observed_at: Timestamp::UNIX_EPOCH };
+            let stay = Left::of(&look, "c").stay();
+            assert_eq!(stay.map(|stay| stay.why).as_deref(), expected, "{name}");
+        }
+    }
+
+    /// Environments over a server that refuses to delete `a`.
+    fn environments(asked: &Arc<Mutex<Vec<String>>>, caches: &Caches) -> Environments {
         let heard = asked.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
@@ -206,28 +303,74 @@ mod tests {
             let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             async move { Ok::<_, Infallible>(answer.unwrap()) }
         });
-        let (client, caches) = (Client::new(service, "default"), Caches::default());
+        let client = Client::new(service, "default");
         let context = Context::new(client.clone(), Clock::simulated(Timestamp::UNIX_EPOCH));
         let setup = Setup {
             nodes: client,
-            dispatch: Dispatch::new(&caches),
+            dispatch: Dispatch::new(caches),
             registry: Registry::default(),
             folder: std::env::temp_dir(),
             cluster: "c".to_owned(),
             providers: Providers::default(),
+            sights: Sights::default(),
             host: in_a_task(),
         };
+        let planning = Planning::new(&context, caches, &setup.cluster, &setup.providers);
+        Environments::new(&context, caches, setup, &planning)
+    }
+
+    #[tokio::test]
+    async fn one_pod_that_cannot_be_deleted_keeps_no_other_and_is_named() {
+        let (asked, caches) = (Arc::default(), Caches::default());
+        let environments = environments(&asked, &caches);
         for name in ["a", "b", "c"] {
             let metadata = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"});
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "lab", "containers": []}});
             caches.pods.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
         }
-        let planning = Planning::new(&context, &caches, &setup.cluster, &setup.providers);
-        let environments = Environments::new(&context, &caches, setup, &planning, &Sights::default());
         let mut round = Round::new(Timestamp::UNIX_EPOCH);
         let stay = environments.what_keeps(&Name::new("", "lab"), None, &mut round).await.expect("it stays");
         assert_eq!(*asked.lock(), ["a", "b", "c"]);
         assert_eq!(stay.why, "3 Pods are yet to end; shop/a cannot be deleted: it is protected");
         assert_eq!(stay.then.map_err(|error| error.to_string()), Err("it is protected".to_owned()), "and comes again");
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_be_opened_stays_as_long_as_something_may_be_there() {
+        let machine = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "m", "resourceVersion": "1"},
+            "spec": {"environment": "lab"},
+        });
+        let rows = [
+            ("nothing was ever seen there", None, json!({}), None),
+            ("it was empty", None, json!({"instances": 0}), None),
+            (
+                "it was not",
+                None,
+                json!({"instances": 2}),
+                Some("it held 2 guests when it was last seen, and until then they stay"),
+            ),
+            (
+                "there are Machines",
+                Some(machine),
+                json!({}),
+                Some("until then its 1 Machines stay, and it cannot be deleted"),
+            ),
+        ];
+        for (name, machine, status, expected) in rows {
+            let (asked, caches) = (Arc::default(), Caches::default());
+            let environments = environments(&asked, &caches);
+            machine.into_iter().for_each(|machine| {
+                caches.machines.apply(Event::Apply(serde_json::from_value(machine).unwrap()));
+            });
+            let environment: Environment = serde_json::from_value(json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+                "spec": {"deployer": {"name": "simulated"}}, "status": status,
+            }))
+            .unwrap();
+            let why = environments.may_be_left(&Name::new("", "lab"), &environment, None);
+            assert_eq!(why.as_deref(), expected, "{name}");
+        }
     }
 }

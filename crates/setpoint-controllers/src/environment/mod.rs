@@ -65,6 +65,8 @@ pub struct Setup {
     /// Which control plane this is.
     pub cluster: String,
     pub providers: Providers,
+    /// What was last seen; others in this process may ask whether it is on record.
+    pub sights: Sights,
     pub host: Host,
 }
 
@@ -123,8 +125,9 @@ pub fn in_a_task() -> Host {
 }
 
 impl Environments {
-    pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning, sights: &Sights) -> Environments {
-        let treasury = Treasury::new(context, caches, planning, sights);
+    pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning) -> Environments {
+        let sights = setup.sights.clone();
+        let treasury = Treasury::new(context, caches, planning, &sights);
         let asker = Asker::new(context, caches, planning);
         let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
@@ -135,7 +138,7 @@ impl Environments {
             nodes,
             setup,
             running: Mutex::default(),
-            sights: sights.clone(),
+            sights,
             planning: planning.clone(),
             treasury,
             asker,

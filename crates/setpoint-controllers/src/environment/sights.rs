@@ -44,7 +44,10 @@ impl Sights {
     }
 
     pub(crate) fn forget(&self, environment: &str) {
-        self.0.lock().looks.remove(environment);
+        let mut seen = self.0.lock();
+        seen.looks.remove(environment);
+        // Another may act there from now on: what was known of it does not hold then.
+        seen.accounts.remove(environment);
     }
 
     /// Has a Machine looked at, whatever its status says.
@@ -77,6 +80,11 @@ impl Sights {
         }
     }
 
+    /// Whether every Machine that was stirred has been looked at, and what was seen is on record.
+    pub fn is_calm(&self) -> bool {
+        self.0.lock().stirred.is_empty()
+    }
+
     /// The account of an environment, which one at a time may hold.
     pub(crate) fn account(&self, environment: &str) -> Arc<tokio::sync::Mutex<Account>> {
         self.0.lock().accounts.entry(environment.to_owned()).or_default().clone()
@@ -91,6 +99,7 @@ mod tests {
     fn a_stir_lasts_until_a_look_that_began_after_it_is_on_record() {
         let (sights, web) = (Sights::default(), Name::new("default", "web"));
         assert_eq!(sights.stirred(&web), None);
+        assert!(sights.is_calm());
         sights.stir(web.clone());
         let first = sights.stirred(&web);
         assert!(first.is_some());
@@ -98,8 +107,9 @@ mod tests {
         sights.stir(web.clone());
         sights.calm(&web, first);
         let second = sights.stirred(&web);
-        assert!(second.is_some(), "it was stirred again while it was looked at");
+        assert!(second.is_some() && !sights.is_calm(), "it was stirred again while it was looked at");
         sights.calm(&web, second);
         assert_eq!(sights.stirred(&web), None);
+        assert!(sights.is_calm());
     }
 }

@@ -56,6 +56,11 @@ impl Standing {
         Standing { is_tried_again: true, ..Standing::refused("CredentialsMissing", message) }
     }
 
+    /// The same, with something more to say.
+    pub fn and(self, more: &str) -> Standing {
+        Standing { message: format!("{}; {more}", self.message), ..self }
+    }
+
     /// It is deleted, but something keeps it.
     pub fn leaving(why: String) -> Standing {
         Standing { has_node: true, ..Standing::refused("Deleting", why) }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use setpoint_api::environment::{Environment, Orphan};
+use setpoint_api::machine::Machine;
 use setpoint_api::requester::RECONCILE_AT;
 use setpoint_core::gate::Usage;
 use setpoint_core::machine::is_news;
@@ -43,6 +44,7 @@ impl Environments {
             return Ok(());
         }
         self.sweeps.inc();
+        let epoch = self.nodes.epoch();
         let look = provider.observe(&Scope::Everything).await;
         if !has_agent {
             self.reached(key, look.as_ref().map(drop).map_err(ToString::to_string));
@@ -58,7 +60,7 @@ impl Environments {
         let survey = self.survey(key, environment, &*provider, &look, now).await;
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
-        self.remove_orphans(environment, &*provider, &look, &orphans, round).await
+        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.
@@ -116,13 +118,12 @@ impl Environments {
         capabilities: &setpoint_core::registry::Capabilities,
         is_first: bool,
     ) {
-        let (now, then) =
-            (by_owner(look, &self.setup.cluster), before.map(|before| by_owner(before, &self.setup.cluster)));
+        let now = Register::of(look, &self.setup.cluster);
+        let then = before.map(|before| Register::of(before, &self.setup.cluster));
         for machine in self.caches.machines.by(&MACHINES_BY_ENVIRONMENT, &key.name) {
-            let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-            let guests = now.get(uid).map(Vec::as_slice).unwrap_or_default();
-            let guest_then = then.as_ref().and_then(|then| then.get(uid)?.first().copied());
-            if is_news(&machine, guests, guest_then, &look.completeness, capabilities) {
+            let guests = now.guests(&machine);
+            let guest_then = then.as_ref().and_then(|then| then.guests(&machine).first().copied());
+            if is_news(&machine, &guests, guest_then, &look.completeness, capabilities) {
                 self.sights.stir(Name::of(&*machine));
             } else if is_first {
                 self.sights.wake(Name::of(&*machine));
@@ -148,17 +149,88 @@ impl Environments {
     }
 }
 
-/// The guests with our mark, by the uid of their owner.
-fn by_owner<'l>(look: &'l Observation, cluster: &str) -> BTreeMap<&'l str, Vec<&'l Guest>> {
-    let mut all: BTreeMap<&str, Vec<&Guest>> = BTreeMap::new();
-    for guest in &look.guests {
-        if let Some(mark) = guest.mark.as_ref().filter(|mark| *mark.cluster == *cluster) {
-            all.entry(&mark.owner_uid).or_default().push(guest);
+/// The guests of a look, as they are found.
+struct Register<'l> {
+    /// Those with our mark, by the uid of their owner.
+    owned: BTreeMap<&'l str, Vec<&'l Guest>>,
+    /// Those without any, by id.
+    unmarked: BTreeMap<&'l str, &'l Guest>,
+}
+
+impl<'l> Register<'l> {
+    fn of(look: &'l Observation, cluster: &str) -> Register<'l> {
+        let mut register = Register { owned: BTreeMap::new(), unmarked: BTreeMap::new() };
+        for guest in &look.guests {
+            match &guest.mark {
+                Some(mark) if *mark.cluster == *cluster => {
+                    register.owned.entry(&mark.owner_uid).or_default().push(guest);
+                }
+                Some(_) => {}
+                None => drop(register.unmarked.insert(&guest.id, guest)),
+            }
         }
+        register
     }
-    all
+
+    /// The guests that carry a Machine's mark; where none does, the one that it insists on and that nobody has.
+    fn guests(&self, machine: &Machine) -> Vec<&'l Guest> {
+        let owned = machine.metadata.uid.as_deref().and_then(|uid| self.owned.get(uid));
+        let pinned = || machine.spec.provider_id.as_deref().and_then(|id| self.unmarked.get(id));
+        owned.cloned().unwrap_or_else(|| pinned().into_iter().copied().collect())
+    }
 }
 
 fn wish(environment: &Environment) -> Option<String> {
     environment.metadata.annotations.as_ref()?.get(RECONCILE_AT).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use setpoint_core::observation::{Completeness, Config, Mark, Reading};
+    use setpoint_core::value::Fields;
+
+    use super::*;
+
+    fn guest(id: &str, mark: Option<(&str, &str)>) -> Guest {
+        Guest {
+            id: id.into(),
+            name: id.into(),
+            mark: mark.map(|(cluster, owner)| Mark {
+                cluster: cluster.into(),
+                owner_uid: owner.into(),
+                intent: None,
+                spec_digest: None,
+            }),
+            config: Config::known(Fields::default()),
+            run: Reading::Absent,
+            holds_data: Reading::Known(false),
+            busy: None,
+            is_template: false,
+            hourly_price: None,
+        }
+    }
+
+    #[test]
+    fn a_machine_is_told_of_its_guests_and_of_the_one_it_insists_on() {
+        let machine: Machine = serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine", "metadata": {"name": "web", "uid": "web"},
+            "spec": {"environment": "lab", "providerId": "101"},
+        }))
+        .expect("a Machine");
+        let own = || guest("7", Some(("ours", "web")));
+        let rows: [(&str, Vec<Guest>, &[&str]); 5] = [
+            ("nothing is there", vec![], &[]),
+            ("what carries its mark", vec![own(), guest("8", Some(("ours", "db")))], &["7"]),
+            ("what it insists on", vec![guest("101", None), guest("102", None)], &["101"]),
+            ("its own comes first", vec![guest("101", None), own()], &["7"]),
+            ("what it insists on is another's", vec![guest("101", Some(("theirs", "x")))], &[]),
+        ];
+        for (name, guests, expected) in rows {
+            let look = Observation { completeness: Completeness::Complete, guests, observed_at: Timestamp::UNIX_EPOCH };
+            let register = Register::of(&look, "ours");
+            let found: Vec<&str> = register.guests(&machine).iter().map(|guest| &*guest.id).collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use setpoint_api::step::{Action, Step};
 use setpoint_core::desired::Desired;
 use setpoint_core::diff::diff;
 use setpoint_core::machine::Seen;
-use setpoint_core::observation::Mark;
+use setpoint_core::observation::{Guest, Mark};
 use setpoint_core::value::Fields;
 use setpoint_deployer::provider::{Body, Order};
 use setpoint_deployer::{Error, Fault, Operation, Provider};
@@ -17,8 +17,8 @@ use crate::runtime::Clock;
 
 /// How long a guest is given to shut down.
 const GRACE: Duration = Duration::from_secs(30);
-/// How old a call may be when a step that makes a guest begins: whoever leads after us may have given it up for lost by
-/// then.
+/// How old a call on record may be when it is first made: whoever leads after us may have given it up for lost by then,
+/// and people may have decided otherwise.
 const FRESH: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a step is taken with.
@@ -49,8 +49,11 @@ impl Act<'_> {
     pub(super) async fn take(&self, step: &Step) -> Result<(), Failed> {
         let (provider, intent) = (self.provider, self.intent.id.as_str());
         let id = step.provider_id.as_deref().unwrap_or_default();
-        if matches!(step.action, Action::Create | Action::Replace) && !self.is_fresh() {
-            return Err(self.given_up("it took too long to write it down, and is tried again"));
+        if !self.is_fresh() {
+            return Err(Failed::Surely(self.given_up(step, "it took too long to write it down, and is tried again")));
+        }
+        if !(self.leads)() {
+            return Err(Failed::Surely(self.given_up(step, "another leads by now, and decides anew")));
         }
         match step.action {
             Action::Create => self.make().await,
@@ -62,7 +65,7 @@ impl Act<'_> {
                 provider.delete(intent, id).await?;
                 // However long that took: as long as we lead, nobody else makes the new one.
                 if !(self.leads)() {
-                    return Err(self.given_up("another leads by now, and goes on with it"));
+                    return Err(Failed::Perhaps(self.given_up(step, "another leads by now, and goes on with it")));
                 }
                 self.make().await.map_err(Failed::in_part)
             }
@@ -86,9 +89,10 @@ impl Act<'_> {
         self.clock.now().duration_since(self.intent.started_at) <= FRESH
     }
 
-    /// No guest is made by this call any more.
-    fn given_up(&self, why: &str) -> Failed {
-        Failed::Perhaps(Error::provider(Operation::Create, &self.desired.target.name, Fault::Unreachable, why))
+    /// Why a call is not made.
+    fn given_up(&self, step: &Step, why: &str) -> Error {
+        let target = step.provider_id.as_deref().unwrap_or(&self.desired.target.name);
+        Error::provider(operation(step.action), target, Fault::Unreachable, why)
     }
 
     async fn make(&self) -> Result<(), Failed> {
@@ -106,7 +110,14 @@ impl Act<'_> {
         let diff = diff(self.desired, &guest.config, self.seen.capabilities);
         let takes = |path: &str| step.changes.iter().any(|change| change.field == path);
         let patch = diff.patch(&guest.config, |change| takes(&change.path()));
-        Ok(self.provider.update(&self.intent.id, id, &self.order(patch, None)).await?)
+        Ok(self.provider.update(&self.intent.id, id, &self.alteration(guest, patch)).await?)
+    }
+
+    /// What made a guest stays what made it: one that was adopted was made by nobody here.
+    fn alteration(&self, guest: &Guest, patch: Fields) -> Order {
+        let made_by = guest.mark.as_ref().and_then(|mark| mark.intent.clone());
+        let order = self.order(patch, None);
+        Order { mark: Mark { intent: made_by, ..order.mark }, ..order }
     }
 
     fn order(&self, fields: Fields, provider_id: Option<Box<str>>) -> Order {
@@ -121,6 +132,18 @@ impl Act<'_> {
             intent: Some(self.intent.id.as_str().into()),
             spec_digest: Some(self.desired.spec_digest(self.seen.key).into()),
         }
+    }
+}
+
+/// What a provider is asked for by a step, or asked for last.
+fn operation(action: Action) -> Operation {
+    match action {
+        Action::Create | Action::Replace => Operation::Create,
+        Action::Update | Action::Grow => Operation::Update,
+        Action::Start | Action::Restart => Operation::Start,
+        Action::Stop => Operation::Stop,
+        Action::Delete => Operation::Delete,
+        Action::Adopt | Action::Release => Operation::Mark,
     }
 }
 
@@ -178,44 +201,97 @@ mod tests {
         step.clone()
     }
 
-    /// The images of what is there after a guest was to be replaced where every call takes a while.
-    async fn replaced(latency_ms: u64, written_before_ms: i64, leads: bool) -> Vec<Value> {
-        let clock = Clock::simulated(Timestamp::constant(1_900_000_000, 0));
-        let place = Place::new(Program { creates_before_delete: false, ..Program::default() }, clock.now());
-        let provider = Simulated::new(&place, OURS);
-        let nothing = Provider::observe(&provider, &Scope::Everything).await.expect("a look").into_observation();
-        let capabilities = &provider.abilities().guests;
-        let key = Key::new([7; 32]);
-        let seen = |observation| Seen { cluster: OURS, capabilities, key: &key, observation };
-        let (old, created) = (web("a:1"), intent(Action::Create, clock.now()));
-        let act =
-            Act { provider: &provider, desired: &old, intent: &created, seen: &seen(&nothing), clock, leads: &|| true };
-        act.make().await.expect("the first guest");
-        let look = Provider::observe(&provider, &Scope::Everything).await.expect("a look").into_observation();
-        place.reprogram(Program { latency_ms, ..place.program() }).expect("slower");
-        let (new, begun) = (web("a:2"), clock.now() - SignedDuration::from_millis(written_before_ms));
-        let (step, call) = (replacement(&new, &look, &provider, &key), intent(Action::Replace, begun));
-        let act =
-            Act { provider: &provider, desired: &new, intent: &call, seen: &seen(&look), clock, leads: &|| leads };
-        let outcome = act.take(&step).await;
-        assert!(matches!(outcome, Ok(()) | Err(Failed::Perhaps(_))), "only a look can tell: {outcome:?}");
-        let image = |instance: setpoint_deployer::provider::Instance| {
-            instance.guest.config.field("image").known().copied().cloned()
-        };
-        place.truth().into_iter().filter_map(image).collect()
+    /// A guest that is to be replaced, and how that is done.
+    struct Scene {
+        clock: Clock,
+        place: Place,
+        provider: Simulated,
+        key: Key,
+        look: Observation,
+        new: Desired,
+        step: Step,
+    }
+
+    impl Scene {
+        async fn new() -> Scene {
+            let clock = Clock::simulated(Timestamp::constant(1_900_000_000, 0));
+            let place = Place::new(Program { creates_before_delete: false, ..Program::default() }, clock.now());
+            let (provider, key) = (Simulated::new(&place, OURS), Key::new([7; 32]));
+            let (old, new) = (web("a:1"), web("a:2"));
+            let mark =
+                Mark { cluster: OURS.into(), owner_uid: "uid".into(), intent: Some("made".into()), spec_digest: None };
+            place.plant("web", Some(mark), &old.fields);
+            let look = Provider::observe(&provider, &Scope::Everything).await.expect("a look").into_observation();
+            let step = replacement(&new, &look, &provider, &key);
+            Scene { clock, place, provider, key, look, new, step }
+        }
+
+        /// Takes a step that was written down so long ago, by one who leads for so long.
+        async fn take(&self, step: &Step, written_before_ms: i64, leads_for_ms: i64) -> Result<(), Failed> {
+            let (clock, now) = (self.clock, self.clock.now());
+            let capabilities = &self.provider.abilities().guests;
+            let seen = Seen { cluster: OURS, capabilities, key: &self.key, observation: &self.look };
+            let intent = intent(step.action, now - SignedDuration::from_millis(written_before_ms));
+            let leads = || clock.now() < now + SignedDuration::from_millis(leads_for_ms);
+            let provider = &self.provider;
+            let act = Act { provider, desired: &self.new, intent: &intent, seen: &seen, clock, leads: &leads };
+            act.take(step).await
+        }
+
+        fn images(&self) -> Vec<Value> {
+            let image = |instance: setpoint_deployer::provider::Instance| {
+                instance.guest.config.field("image").known().copied().cloned()
+            };
+            self.place.truth().into_iter().filter_map(image).collect()
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_guest_that_takes_long_to_go_is_still_replaced() {
-        let rows: [(&str, u64, i64, bool, &[&str]); 4] = [
-            ("at once", 1, 0, true, &["a:2"]),
-            ("its removal takes longer than a call may wait to begin", 20_000, 0, true, &["a:2"]),
-            ("another leads before the new one is made", 20_000, 0, false, &[]),
-            ("the call is too old to begin", 1, 6_000, true, &["a:1"]),
+        let rows: [(&str, u64, i64, &[&str]); 3] = [
+            ("at once", 1, 60_000, &["a:2"]),
+            ("its removal takes longer than a call may wait to begin", 20_000, 60_000, &["a:2"]),
+            ("another leads before the new one is made", 20_000, 10_000, &[]),
         ];
-        for (name, latency_ms, written_before_ms, leads, expected) in rows {
-            let left = replaced(latency_ms, written_before_ms, leads).await;
-            assert_eq!(left, expected.iter().map(|image| Value::from(*image)).collect::<Vec<_>>(), "{name}");
+        for (name, latency_ms, leads_for_ms, expected) in rows {
+            let scene = Scene::new().await;
+            scene.place.reprogram(Program { latency_ms, ..scene.place.program() }).expect("slower");
+            let outcome = scene.take(&scene.step, 0, leads_for_ms).await;
+            assert!(matches!(outcome, Ok(()) | Err(Failed::Perhaps(_))), "{name}: only a look can tell: {outcome:?}");
+            assert_eq!(scene.images(), expected.iter().map(|image| Value::from(*image)).collect::<Vec<_>>(), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_leaves_a_guest_what_it_was_made_by() {
+        let scene = Scene::new().await;
+        let capabilities = &scene.provider.abilities().guests;
+        let seen = Seen { cluster: OURS, capabilities, key: &scene.key, observation: &scene.look };
+        let (provider, intent) = (&scene.provider, intent(Action::Update, scene.clock.now()));
+        let (desired, clock) = (&scene.new, scene.clock);
+        let act = Act { provider, desired, intent: &intent, seen: &seen, clock, leads: &|| true };
+        for made_by in [None, Some("made")] {
+            let mut guest = scene.look.guests[0].clone();
+            let mark = guest.mark.take().expect("a mark");
+            guest.mark = Some(Mark { intent: made_by.map(Into::into), ..mark });
+            let order = act.alteration(&guest, Fields::default());
+            assert_eq!(order.mark.intent.as_deref(), made_by);
+            assert_eq!(order.mark.spec_digest.as_deref(), Some(&*scene.new.spec_digest(&scene.key)));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_too_late_is_not_done() {
+        use Action::{Adopt, Create, Delete, Grow, Release, Replace, Restart, Start, Stop, Update};
+        let rows = [("the call is too old", 6_000, 60_000), ("another leads", 0, 0)];
+        for action in [Create, Replace, Update, Grow, Start, Stop, Restart, Delete, Adopt, Release] {
+            for (name, written_before_ms, leads_for_ms) in rows {
+                let scene = Scene::new().await;
+                let step = Step { action, ..scene.step.clone() };
+                let outcome = scene.take(&step, written_before_ms, leads_for_ms).await;
+                assert!(matches!(outcome, Err(Failed::Surely(_))), "{action:?}, {name}: {outcome:?}");
+                assert_eq!(scene.place.log(|log| log.changing()), 0, "{action:?}, {name}");
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! | `wakeup` | which Machines a change concerns |
 //! | `round` | one look and what follows from it: a step, or a status |
 //! | `acting` | a step, as calls to a provider |
+//! | `rest` | when to look again although nothing is heard |
 //! | `writes` | status and finalizer |
 //!
 //! What to do is decided in [`setpoint_core::plan`], what may be done in [`crate::permission`], what goes on record in [`setpoint_core::machine`]. Nothing is done that
@@ -12,6 +13,7 @@
 //! dies between two steps leaves behind what the next one has to know.
 
 mod acting;
+mod rest;
 mod round;
 mod wakeup;
 mod writes;
@@ -77,6 +79,13 @@ impl Machines {
         Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
     }
 
+    /// Whether its guest was on its way from one state to another when it was last seen.
+    fn is_passing(&self, machine: &Machine) -> bool {
+        let Some(run) = machine.status.as_ref().and_then(|status| status.run.as_deref()) else { return false };
+        let Ok(provider) = self.planning.provider(&machine.spec.environment) else { return false };
+        provider.abilities().guests.passing_words.contains(&run)
+    }
+
     /// Takes step after step, each decided anew and by the rules of that moment, until nothing is left that may be done.
     async fn bring(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Progress, Error> {
         let Some(mut machine) = self.kept(machine, round).await? else { return Ok(Progress::Rests(Next::Idle)) };
@@ -116,7 +125,8 @@ impl Controller for Machines {
         };
         let left = self.time_left(&machine, round.now);
         let is_over = left.is_some_and(|left| left.is_zero());
-        if machine::is_settled(&machine) && writes::is_kept(&machine) && stir.is_none() && !is_over {
+        let is_done = machine::is_settled(&machine) && !self.is_passing(&machine);
+        if is_done && writes::is_kept(&machine) && stir.is_none() && !is_over {
             return Ok(left.map_or(Next::Idle, Next::After));
         }
         match self.bring(machine, round).await? {

@@ -4,31 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
 use setpoint_api::requester::requested_by;
-use setpoint_api::step::{Action, Step, Target, WaitsOn};
+use setpoint_api::step::{Action, Step, Target};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{Gpus, Need, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
 use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
+use super::rest::{PASSING, UNSEEN, rest};
 use super::{MOVED, Machines};
-use crate::change_set;
-use crate::permission::{Asked, Hearing, Petition, Spending, held, is_remembered_here_alone, judge, waits_for_people};
+use crate::change_set::{self, Case};
+use crate::permission::{
+    Asked, Hearing, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
+};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Next, Round};
-
-/// When to look again at a guest that is on its way, or at a place that did not show everything.
-const PASSING: Duration = Duration::from_secs(1);
-const UNSEEN: Duration = Duration::from_secs(5);
 
 /// What came of a look.
 pub(super) enum Progress {
@@ -78,14 +76,15 @@ impl Machines {
             return self.release(machine, round).await.map(Progress::Told);
         }
         let steps = &planned.change_set.steps;
-        let mut spending = self.treasury.spending(environment, steps).await?;
+        let gpus = gpus(desired, seen.guest(desired));
+        let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
-        let authorized = judge(&Asked {
+        let asked = Asked {
             environment,
             steps,
             expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             intents: &settlement.intents,
-            gpus: gpus(desired, seen.guest(desired)),
+            gpus,
             spending: &spending,
             cases: &cases,
             done: &settlement.done,
@@ -93,28 +92,61 @@ impl Machines {
             requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,
-        });
+        };
+        let authorized = judge(&asked);
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let standing = match self.asker.ask(&petition(machine, &planned, &held), round).await? {
+        let standing = match self.asker.ask(&petition(machine, &planned, &held, &cases), round).await? {
             Hearing::Possible => standing.or_expired(desired.expired_at),
             Hearing::Impossible => standing.unheard(),
         };
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
-            let is_written = self.write_status(machine, status, round).await?.is_some();
-            return match free {
-                // To do it over and over would not help.
-                Some((step, _)) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
-                None if is_written => Ok(Progress::Told(rest(&planned, &verdicts, &standing, now))),
-                None => Ok(Progress::Rests(Next::After(MOVED))),
-            };
+            let passing = planned.capabilities.passing_words;
+            let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));
+            let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
+            let next = rest(&planned.change_set.waiting, &verdicts, &standing, passes, period, now);
+            return self.told(machine, status, free.map(|(step, _)| step), next, round).await;
+        };
+        let Some(leave) = self.confirmed(&asked, step, leave).await? else {
+            return Ok(Progress::Rests(Next::After(UNSEEN)));
         };
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
-        self.take(machine, (step, leave), look, &mut spending, round).await
+        self.take(machine, (step, &leave), look, &mut spending, round).await
+    }
+
+    /// Writes down what was seen where no step is taken. `again` is one that this round has taken, and that would be taken
+    /// once more.
+    async fn told(
+        &self,
+        machine: &Machine,
+        status: MachineStatus,
+        again: Option<&Step>,
+        next: Next,
+        round: &mut Round,
+    ) -> Result<Progress, Error> {
+        let is_written = self.write_status(machine, status, round).await?.is_some();
+        match again {
+            // To do it over and over would not help.
+            Some(step) => Err(Error::Held(format!("{}: it was done, and does not show", step.reason))),
+            None if is_written => Ok(Progress::Told(next)),
+            None => Ok(Progress::Rests(Next::After(MOVED))),
+        }
+    }
+
+    /// The leave for a step, asked for once more where that matters; none where the caches are behind the server, which has
+    /// it otherwise.
+    async fn confirmed(&self, asked: &Asked<'_>, step: &Step, leave: &Authorized) -> Result<Option<Authorized>, Error> {
+        if !is_at_stake(step, asked.cases) {
+            return Ok(Some(leave.clone()));
+        }
+        // It depends on no other: it is the first that may be taken.
+        let asked = Asked { steps: std::slice::from_ref(step), ..asked.clone() };
+        let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?;
+        Ok(confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run))
     }
 
     /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
@@ -140,12 +172,12 @@ impl Machines {
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
         self.treasury.begin(spending, step, &intent.id, &machine);
-        let leads = || self.context.epoch() == epoch;
+        let leads = || self.context.leads_in(epoch);
         let act =
             Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
             Ok(()) => {
-                self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &told(step));
+                self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &words(step));
                 Ok(Progress::Acted(Arc::new(machine)))
             }
             Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
@@ -218,27 +250,6 @@ impl Machines {
     }
 }
 
-/// When to look again although nothing is heard.
-fn rest(planned: &Planned, verdicts: &[Verdict], standing: &Standing, now: Timestamp) -> Next {
-    let on = |kinds: &[WaitsOn]| planned.change_set.waiting.iter().any(|waiting| kinds.contains(&waiting.on));
-    let until = verdicts.iter().filter_map(Verdict::until).max();
-    match () {
-        () if standing.is_synced() => Next::Idle,
-        () if let Some(until) = until => Next::After(Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
-        () if verdicts.iter().any(lacks_knowledge) => Next::After(UNSEEN),
-        () if on(&[WaitsOn::Intent, WaitsOn::Provider]) => Next::After(PASSING),
-        () if on(&[WaitsOn::Observation]) => Next::After(UNSEEN),
-        () if standing.reason == machine::reason::PROGRESSING => Next::After(PASSING),
-        () => Next::Idle,
-    }
-}
-
-/// Whether nobody knows how much there is, or what a step costs. Whom a limit holds back is woken when something goes.
-fn lacks_knowledge(verdict: &Verdict) -> bool {
-    let Verdict::Wait { needs } = verdict else { return false };
-    needs.iter().any(|need| matches!(need, Need::Usage { .. } | Need::Price { .. }))
-}
-
 /// What Events call a step that was taken.
 fn past(action: Action) -> &'static str {
     match action {
@@ -255,7 +266,7 @@ fn past(action: Action) -> &'static str {
     }
 }
 
-fn told(step: &Step) -> String {
+fn words(step: &Step) -> String {
     match &step.provider_id {
         Some(id) => format!("guest {id}: {}", step.reason),
         None => step.reason.clone(),
@@ -263,7 +274,7 @@ fn told(step: &Step) -> String {
 }
 
 /// What people are asked about a Machine.
-fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -> Petition<'a> {
+fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], cases: &'a [Case]) -> Petition<'a> {
     let meta = &machine.metadata;
     Petition {
         owner: OwnerReference {
@@ -280,6 +291,7 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>]) -
         plan: &planned.change_set,
         look: &planned.observation,
         held: waits_for_people(held).collect(),
+        asked: cases.iter().flat_map(|case| case.asked_by_users(&machine.spec.environment)).collect(),
         last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
 }

@@ -1,16 +1,19 @@
 //! Which Machines a change concerns.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
-use setpoint_api::change_set::ChangeSet;
+use setpoint_api::change_set::{ChangeSet, StepStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
+use setpoint_api::step::{Step, Target};
 use setpoint_core::machine::{SYNCED, condition};
 
+use crate::change_set::is_open;
 use crate::environment::Sights;
 use crate::queue::Queue;
 use crate::runtime::caches::{
@@ -101,7 +104,8 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         && before.metadata.generation == after.metadata.generation
     {
         let usage = |environment: &Environment| {
-            environment.status.as_ref().map(|status| (status.instances, status.gpus, status.hourly_cost))
+            let status = environment.status.as_ref();
+            status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.prices.clone()))
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));
@@ -112,14 +116,25 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     here.iter().for_each(|machine| queue.add(Name::of(&**machine)));
 }
 
-/// Those whose steps it lists: people may have decided.
+/// Those of whose steps it says something else: people may have decided. Where it came, went or is over, all of them.
 fn of_change_set(change: &Change<ChangeSet>, queue: &Queue<Name>) {
-    let statuses = change.both().filter_map(|set| set.status.as_ref());
-    for target in statuses.flat_map(|status| &status.steps).map(|step| &step.target) {
-        if !target.namespace.is_empty() {
-            queue.add(Name::new(&target.namespace, &target.name));
-        }
+    let both = (change.before.as_deref(), change.after.as_deref());
+    let (before, after) = (both.0.map(told).unwrap_or_default(), both.1.map(told).unwrap_or_default());
+    let is_otherwise = both.0.map(is_open) != both.1.map(is_open);
+    let steps = before.keys().chain(after.keys()).filter(|step| is_otherwise || before.get(*step) != after.get(*step));
+    let targets: BTreeSet<&Target> = steps.map(|(target, _)| *target).collect();
+    for target in targets.into_iter().filter(|target| !target.namespace.is_empty()) {
+        queue.add(Name::new(&target.namespace, &target.name));
     }
+}
+
+/// What a change set says of each of its steps, by object and digest.
+fn told(set: &ChangeSet) -> BTreeMap<(&Target, &str), Option<&StepStatus>> {
+    let Some(status) = &set.status else { return BTreeMap::new() };
+    let states: BTreeMap<(&str, &str), &StepStatus> =
+        status.step_states.iter().map(|state| ((&*state.id, &*state.digest), state)).collect();
+    let state = |step: &Step| states.get(&(&*step.id, &*step.digest)).copied();
+    status.steps.iter().map(|step| ((&step.target, &*step.digest), state(step))).collect()
 }
 
 /// Those that take something from it.
@@ -196,6 +211,58 @@ mod tests {
             happens(&caches);
             let woken = queue.ready().contains(&Name::new("default", "held"));
             assert_eq!(woken, is_woken, "{name}");
+        }
+    }
+
+    /// A change set with a step for each of these Machines, in these states.
+    fn change_set(version: u32, phase: &str, states: &[(&str, &str)]) -> ChangeSet {
+        let step = |(name, _): &(&str, &str)| {
+            json!({
+                "id": format!("default/{name}/delete"), "action": "Delete", "digest": format!("sha256:{name}"),
+                "target": {"namespace": "default", "name": name, "kind": "Machine"}, "reason": "it goes",
+                "origin": "Desired", "class": "Destructive", "classReason": "it holds data",
+            })
+        };
+        let state = |(name, state): &(&str, &str)| {
+            json!({
+                "id": format!("default/{name}/delete"), "digest": format!("sha256:{name}"), "state": state,
+                "since": "2026-03-01T12:00:00Z",
+            })
+        };
+        let (steps, states): (Vec<Value>, Vec<Value>) =
+            (states.iter().map(step).collect(), states.iter().map(state).collect());
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+            "metadata": {"name": "all", "namespace": "default", "resourceVersion": version.to_string()},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+            "status": {"phase": phase, "steps": steps, "stepStates": states},
+        }))
+        .expect("a change set")
+    }
+
+    #[test]
+    fn a_change_set_wakes_those_of_whom_it_says_something_else() {
+        let first = || change_set(1, "Running", &[("a", "Waiting"), ("b", "Approved")]);
+        let rows: [(&str, Event<ChangeSet>, &[&str]); 6] = [
+            ("nothing of theirs", Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved")])), &[]),
+            ("one may go on", Event::Apply(change_set(2, "Running", &[("a", "Approved"), ("b", "Approved")])), &["a"]),
+            (
+                "one is new",
+                Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved"), ("c", "Pending")])),
+                &["c"],
+            ),
+            ("one is not in it any more", Event::Apply(change_set(2, "Running", &[("a", "Waiting")])), &["b"]),
+            ("it is over", Event::Apply(change_set(2, "Stale", &[("a", "Waiting"), ("b", "Approved")])), &["a", "b"]),
+            ("it is gone", Event::Delete(first()), &["a", "b"]),
+        ];
+        for (name, event, expected) in rows {
+            let (caches, queue) = (Caches::default(), Arc::new(Queue::new(crate::queue::Options::default())));
+            caches.change_sets.apply(Event::Apply(first()));
+            wire(&caches, &queue, &Sights::default());
+            caches.change_sets.apply(event);
+            let mut woken: Vec<String> = queue.ready().iter().map(|machine| machine.name.to_string()).collect();
+            woken.sort();
+            assert_eq!(woken, expected, "{name}");
         }
     }
 

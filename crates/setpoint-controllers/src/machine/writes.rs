@@ -22,6 +22,13 @@ pub(super) fn is_kept(machine: &Machine) -> bool {
     machine.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
+/// Whether a Machine is being deleted that never had a guest, and for which none can be on its way.
+fn is_free_to_go(machine: &Machine) -> bool {
+    let status = machine.status.as_ref();
+    let has_nothing = status.is_none_or(|status| status.provider_id.is_none() && status.intents.is_empty());
+    machine.metadata.deletion_timestamp.is_some() && has_nothing
+}
+
 impl Machines {
     /// The Machine with our finalizer, which it is given if it has none; `None` if there is nothing to do for it now.
     pub(super) async fn kept(&self, machine: Arc<Machine>, round: &mut Round) -> Result<Option<Arc<Machine>>, Error> {
@@ -46,9 +53,7 @@ impl Machines {
 
     /// Without its Environment nobody can say what became of its guest; one that never had any can go.
     pub(super) async fn without_environment(&self, machine: &Machine, round: &mut Round) -> Result<Next, Error> {
-        let status = machine.status.clone().unwrap_or_default();
-        let has_nothing = status.provider_id.is_none() && status.intents.is_empty();
-        if machine.metadata.deletion_timestamp.is_some() && has_nothing {
+        if is_free_to_go(machine) {
             return self.release(machine, round).await;
         }
         let name = &machine.spec.environment;
@@ -58,8 +63,12 @@ impl Machines {
         Ok(Next::Idle)
     }
 
-    /// What is known stays known until the place answers again; only what was never told is told.
+    /// What is known stays known until the place answers again; only what was never told is told. One that never had a guest
+    /// can go.
     pub(super) async fn before_opening(&self, machine: &Machine, round: &mut Round) -> Result<Next, Error> {
+        if is_free_to_go(machine) {
+            return self.release(machine, round).await;
+        }
         let is_told = machine.status.as_ref().is_some_and(|status| condition(status, SYNCED).is_some());
         let is_new =
             machine.status.as_ref().and_then(|status| status.observed_generation) != machine.metadata.generation;

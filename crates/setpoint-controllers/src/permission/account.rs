@@ -1,18 +1,24 @@
 //! What is known of an Environment with limits: the calls that make something there and may not show yet, and a look at all
-//! of it that holds for as long as nobody spends.
+//! of it.
 //!
 //! Calls are on record, so the record says which are left: one that made nothing is taken off it, whoever finds that out.
 //! Only until the caches show the record does the account know better than they do.
+//!
+//! A look tells how much there is until something comes or goes. After that it still tells how much there is at most:
+//! together with all that was begun since. As long as that leaves room, nobody has to look again. What comes without being
+//! begun here shows in the looks of others, and the largest of them counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use setpoint_api::machine::Machine;
-use setpoint_api::step::Action;
+use setpoint_core::gate::{Added, Usage};
+use setpoint_core::intent::makes_a_guest;
 use setpoint_core::observation::Observation;
 
 use crate::runtime::cache::{Cache, Expected, Follows};
-use crate::runtime::caches::MACHINES_BY_ENVIRONMENT;
+use crate::runtime::caches::MACHINES_BY_MAKING;
 
 /// What was begun in an Environment. Who holds it is the only one to spend there.
 #[derive(Debug, Default)]
@@ -22,68 +28,111 @@ pub struct Account {
     look: Option<Look>,
 }
 
-/// A look since which nobody has spent, and the generation of the rules it was made for: by others, anybody may have.
+/// A look, and the generation of the rules it was made for: by others, anybody may have spent.
 #[derive(Debug)]
 struct Look {
     rules: Option<i64>,
     observation: Arc<Observation>,
+    /// How much it shows there is, or what others saw later if that is more.
+    usage: Usage,
+    /// When the last of these looks was made.
+    seen_at: Timestamp,
+    /// Whether nothing was begun since that changes how much there is.
+    is_current: bool,
+    /// What was begun since adds this at most.
+    added: Added,
+    /// The calls among it that may not show yet.
+    since: BTreeSet<String>,
 }
 
 impl Account {
     /// A call is about to be made; `machine` has it on record.
     pub(super) fn begin(&mut self, intent: &str, machine: &Machine, machines: &Cache<Machine>) {
         self.begun.insert(intent.to_owned(), machines.expect(machine));
+        if let Some(look) = &mut self.look {
+            look.since.insert(intent.to_owned());
+        }
     }
 
-    /// Something is about to be spent: what was seen before does not hold any more.
-    pub(super) fn spend(&mut self) {
-        self.look = None;
+    /// Something is about to be spent or given back: what was seen before is not how much there is any more.
+    pub(super) fn spend(&mut self, added: Added) {
+        if let Some(look) = &mut self.look {
+            look.is_current = false;
+            look.added = look.added.and(added);
+        }
     }
 
-    /// A look that shows what these calls made, if there is one that holds. One that somebody else made later tells more.
+    /// How much there is at most, if there is a look by which that can be said: it shows what all calls made but those that
+    /// were begun since.
+    pub(super) fn at_most(
+        &mut self,
+        rules: Option<i64>,
+        calls: &BTreeSet<String>,
+        later: Option<&Observation>,
+        usage: impl Fn(&Observation) -> Usage,
+    ) -> Option<Usage> {
+        let look = self.look.as_mut().filter(|look| look.rules == rules)?;
+        let is_later = |later: &&Observation| later.observed_at > look.seen_at && later.completeness.is_complete();
+        if let Some(later) = later.filter(is_later) {
+            look.seen_at = later.observed_at;
+            look.usage = look.usage.or_more(usage(later));
+        }
+        look.since.retain(|call| calls.contains(call));
+        let earlier: BTreeSet<String> = calls.difference(&look.since).cloned().collect();
+        shows(&look.observation, &earlier).then(|| look.usage.plus(look.added))
+    }
+
+    /// A look that shows how much there is, if there is one. One that somebody else made later tells more.
     pub(super) fn look(
         &self,
         rules: Option<i64>,
         calls: &BTreeSet<String>,
         later: Option<Arc<Observation>>,
     ) -> Option<Arc<Observation>> {
-        let own = self.look.as_ref().filter(|look| look.rules == rules).map(|look| &look.observation)?;
-        let later = later.filter(|later| later.observed_at > own.observed_at && shows(later, calls));
-        Some(later.unwrap_or_else(|| own.clone())).filter(|look| shows(look, calls))
+        let own = self.look.as_ref().filter(|look| look.rules == rules && look.is_current)?;
+        let later = later.filter(|later| later.observed_at > own.observation.observed_at && shows(later, calls));
+        Some(later.unwrap_or_else(|| own.observation.clone())).filter(|look| shows(look, calls))
     }
 
-    /// Keeps a look for those who ask next, if it shows everything.
-    pub(super) fn keep(&mut self, rules: Option<i64>, calls: &BTreeSet<String>, observation: &Arc<Observation>) {
-        let observation = observation.clone();
-        self.look = shows(&observation, calls).then_some(Look { rules, observation });
+    /// Keeps a look for those who ask next, with what it shows there is, if it shows everything. Gives back how much there
+    /// is, as far as that is known then.
+    pub(super) fn keep(
+        &mut self,
+        rules: Option<i64>,
+        calls: &BTreeSet<String>,
+        observation: Arc<Observation>,
+        usage: Usage,
+    ) -> Usage {
+        let (added, since) = (Added::default(), BTreeSet::new());
+        let seen_at = observation.observed_at;
+        let look = Look { rules, observation, usage, seen_at, is_current: true, added, since };
+        self.look = Some(look).filter(|look| shows(&look.observation, calls));
+        self.look.as_ref().map(|look| look.usage).unwrap_or_default()
     }
 
     /// The calls that a look has to show before it tells how much there is. To be asked before that look is made: what is
     /// off the record by then was seen by others.
     pub(super) fn open_calls(&mut self, environment: &str, machines: &Cache<Machine>) -> BTreeSet<String> {
         self.begun.retain(|_, write| !machines.has_seen(write));
-        let here = machines.by(&MACHINES_BY_ENVIRONMENT, environment);
-        let intents = here.iter().filter_map(|machine| machine.status.as_ref()).flat_map(|status| &status.intents);
-        let recorded = intents.filter(|intent| makes(intent.action)).map(|intent| intent.id.clone());
+        let making = machines.by(&MACHINES_BY_MAKING, environment);
+        let intents = making.iter().filter_map(|machine| machine.status.as_ref()).flat_map(|status| &status.intents);
+        let recorded = intents.filter(|intent| makes_a_guest(intent.action)).map(|intent| intent.id.clone());
         recorded.chain(self.begun.keys().cloned()).collect()
     }
 }
 
 /// Whether a look tells how much there is: it shows everything, and what was made by each of these calls.
-pub(super) fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
+fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
+    if !look.completeness.is_complete() || calls.is_empty() {
+        return look.completeness.is_complete();
+    }
     let marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
     let shown: BTreeSet<&str> = marks.filter_map(|mark| mark.intent.as_deref()).collect();
-    look.completeness.is_complete() && calls.iter().all(|call| shown.contains(call.as_str()))
-}
-
-/// Whether a step makes a guest.
-pub(super) fn makes(action: Action) -> bool {
-    matches!(action, Action::Create | Action::Replace)
+    calls.iter().all(|call| shown.contains(call.as_str()))
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
     use setpoint_core::observation::Completeness;
@@ -96,14 +145,18 @@ mod tests {
         Arc::new(Observation { completeness: Completeness::Complete, guests: Vec::new(), observed_at })
     }
 
+    fn seen(instances: u32) -> Usage {
+        Usage { instances: Some(instances), gpus: Some(0), hourly_cost: None }
+    }
+
     #[test]
-    fn a_look_holds_until_somebody_spends() {
+    fn a_look_holds_until_something_comes_or_goes() {
         let (none, call) = (BTreeSet::new(), BTreeSet::from(["call".to_owned()]));
         let mut account = Account::default();
         assert_eq!(account.look(Some(1), &none, Some(look(5))), None, "who knows what was spent before");
-        account.keep(Some(1), &call, &look(10));
+        assert_eq!(account.keep(Some(1), &call, look(10), seen(1)), Usage::default(), "it does not show all there is");
         assert_eq!(account.look(Some(1), &none, None), None, "one that lacks something is not kept");
-        account.keep(Some(1), &none, &look(10));
+        assert_eq!(account.keep(Some(1), &none, look(10), seen(1)), seen(1));
         let rows = [
             ("as it was kept", Some(1), &none, None, Some(10)),
             ("a later one tells more", Some(1), &none, Some(look(20)), Some(20)),
@@ -115,8 +168,39 @@ mod tests {
             let found = account.look(rules, calls, later).map(|look| look.observed_at.as_second());
             assert_eq!(found, expected, "{name}");
         }
-        account.spend();
+        account.spend(Added::default());
         assert_eq!(account.look(Some(1), &none, Some(look(30))), None);
+    }
+
+    #[test]
+    fn a_look_and_what_was_begun_since_tell_how_much_there_is_at_most() {
+        let (machines, none) = (Caches::default().machines, BTreeSet::new());
+        let one = Added { instances: 1, ..Added::default() };
+        let mut account = Account::default();
+        let at_most = |account: &mut Account, rules, calls: &BTreeSet<String>| {
+            account.at_most(Some(rules), calls, None, |_| Usage::default())
+        };
+        assert_eq!(at_most(&mut account, 1, &none), None, "nobody has looked");
+        account.keep(Some(1), &none, look(10), seen(3));
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(3)));
+        assert_eq!(at_most(&mut account, 2, &none), None, "by other rules anybody may have spent");
+        account.spend(one);
+        account.begin("call", &machine(5, &["call"]), &machines);
+        let calls = account.open_calls("lab", &machines);
+        assert_eq!(at_most(&mut account, 1, &calls), Some(seen(4)), "it need not show yet");
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(4)), "it may have been made");
+        account.spend(Added::default());
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(4)), "what goes leaves no room before it was seen to");
+        let strange = BTreeSet::from(["of another".to_owned()]);
+        assert_eq!(at_most(&mut account, 1, &strange), None, "what an earlier leader began has to show");
+        for (name, at, instances, expected) in
+            [("others came", 15, 6, 7), ("that was seen before", 12, 9, 7), ("some went", 16, 0, 7)]
+        {
+            let found = account.at_most(Some(1), &none, Some(&look(at)), |_| seen(instances));
+            assert_eq!(found, Some(seen(expected)), "{name}");
+        }
+        account.keep(Some(1), &none, look(20), seen(2));
+        assert_eq!(at_most(&mut account, 1, &none), Some(seen(2)), "what was seen is seen");
     }
 
     fn machine(version: u32, intents: &[&str]) -> Machine {

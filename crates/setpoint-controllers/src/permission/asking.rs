@@ -3,6 +3,8 @@
 //! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again; one that
 //! is over, or in which the approvals of what waits were used, stays as it is.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -51,6 +53,8 @@ pub struct Petition<'a> {
     pub look: &'a Observation,
     /// The steps of it that wait for people.
     pub held: Vec<&'a Step>,
+    /// The digests of steps that people are asked about in change sets that users made.
+    pub asked: BTreeSet<&'a str>,
     /// What was last done for the object: the same question after that is another.
     pub last_done: Option<String>,
 }
@@ -66,7 +70,7 @@ pub enum Hearing {
 /// What became of a ChangeSet that was to be made.
 enum Opened {
     Set(ChangeSet),
-    /// The next round will tell.
+    /// None now: people are asked elsewhere, or the next round will tell.
     Later,
     Never,
 }
@@ -84,6 +88,8 @@ impl Asker {
         let sets = petition.owner().change_sets(&self.caches);
         let opened = match sets.iter().find(|set| petition.can_be_decided_in(set)) {
             Some(open) => Opened::Set((**open).clone()),
+            // To ask the same people twice would leave one of the questions without an answer.
+            None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
             None => self.open(petition, round).await?,
         };
         match opened {

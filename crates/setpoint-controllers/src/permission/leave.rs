@@ -14,7 +14,7 @@ use super::treasury::Spending;
 use crate::change_set::Case;
 
 /// What is asked leave for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Asked<'a> {
     pub environment: &'a Environment,
     pub steps: &'a [Step],

@@ -3,16 +3,19 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`leave`] | which steps may be taken now |
+//! | [`confirmation`] | the same asked of the server itself, just before something is done |
 //! | [`treasury`] | what may be spent where there are limits, by one at a time |
 //! | [`account`] | the calls there that may not show yet |
 //! | [`asking`] | the ChangeSet of steps that wait for people |
 
 pub mod account;
 pub mod asking;
+pub mod confirmation;
 pub mod leave;
 pub mod treasury;
 
 pub use account::Account;
 pub use asking::{Asker, Hearing, Petition};
+pub use confirmation::{confirm, is_at_stake};
 pub use leave::{Asked, held, is_remembered_here_alone, judge, waits_for_people};
 pub use treasury::{Spending, Treasury};

@@ -3,12 +3,14 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `digest_key` | the key of all digests |
+//! | `elsewhere` | what Machines have to do with those of other Environments |
 //! | `sources` | the Secrets and ConfigMaps that Machines name |
 //! | `sight` | looks at what concerns some Machines |
 //!
 //! The same for Machines as they are stored and as they would be: nothing here writes but the key, once.
 
 mod digest_key;
+mod elsewhere;
 mod sight;
 mod sources;
 
@@ -216,7 +218,12 @@ impl Planning {
             match machine::desire(&ended.as_ref().unwrap_or(subject).machine, &sources) {
                 Ok(desired) => {
                     let hourly_price = provider.quote(&desired.fields).await?;
-                    desires.push(Desired { hourly_price, expired_at, ..desired });
+                    let elsewhere = self.dependencies_elsewhere(&subject.machine);
+                    let needed_elsewhere = match desired.deletion {
+                        Some(_) => self.dependents_elsewhere(&subject.machine),
+                        None => Vec::new(),
+                    };
+                    desires.push(Desired { hourly_price, expired_at, elsewhere, needed_elsewhere, ..desired });
                 }
                 Err(problems) => refused.extend(problems),
             }

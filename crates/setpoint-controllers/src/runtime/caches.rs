@@ -20,6 +20,8 @@ use setpoint_api::planspec::Goal;
 use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::Review;
 use setpoint_api::step::Target;
+use setpoint_core::authority::WITHIN_LIMITS;
+use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
 use setpoint_core::workload::selection;
 
@@ -65,6 +67,8 @@ pub const MACHINES_BY_SOURCE: Index<Machine> = Index { name: "source", values: m
 pub const MACHINES_BY_DRIFT: Index<Machine> = Index { name: "drift", values: drifting };
 /// By the Environment, if a limit of it holds it back.
 pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: limited };
+/// By the Environment, if a call is on record that makes a guest.
+pub const MACHINES_BY_MAKING: Index<Machine> = Index { name: "making", values: making };
 /// By the Secret with its credentials, as `namespace/name`.
 pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
 /// By the uid of the object that it was made for.
@@ -73,6 +77,8 @@ pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values
 pub const CHANGE_SETS_BY_TARGET: Index<ChangeSet> = Index { name: "target", values: targets };
 /// By the Environment that its steps are taken in.
 pub const CHANGE_SETS_BY_ENVIRONMENT: Index<ChangeSet> = Index { name: "environment", values: place_of_steps };
+/// By the Environment, if a limit of it holds one of its steps back.
+pub const CHANGE_SETS_BY_LIMIT: Index<ChangeSet> = Index { name: "limit", values: held_back };
 /// By the Gate that it is about, as `namespace/name`.
 pub const REVIEWS_BY_GATE: Index<Review> = Index { name: "gate", values: gate_of };
 
@@ -139,11 +145,12 @@ impl Default for Caches {
                     MACHINES_BY_SOURCE,
                     MACHINES_BY_DRIFT,
                     MACHINES_BY_LIMIT,
+                    MACHINES_BY_MAKING,
                 ],
             ),
             change_sets: Cache::new(
                 "ChangeSet",
-                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT],
+                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT],
             ),
             gates: Cache::new("Gate", &[]),
             reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
@@ -287,6 +294,13 @@ pub fn limited(machine: &Machine) -> Vec<String> {
     is_limited.then(|| machine.spec.environment.clone()).into_iter().collect()
 }
 
+/// The Environment of a Machine for which a guest is being made, as far as is known.
+fn making(machine: &Machine) -> Vec<String> {
+    let mut intents = machine.status.iter().flat_map(|status| &status.intents);
+    let is_making = intents.any(|intent| makes_a_guest(intent.action));
+    is_making.then(|| machine.spec.environment.clone()).into_iter().collect()
+}
+
 fn machine_uid(machine: &Machine) -> Vec<String> {
     machine.metadata.uid.clone().into_iter().collect()
 }
@@ -324,6 +338,13 @@ pub fn target_value(target: &Target) -> String {
 
 fn place_of_steps(change_set: &ChangeSet) -> Vec<String> {
     vec![change_set.spec.environment.clone()]
+}
+
+fn held_back(change_set: &ChangeSet) -> Vec<String> {
+    let mut conditions = change_set.status.iter().flat_map(|status| &status.conditions);
+    let within = conditions.find(|condition| condition.type_ == WITHIN_LIMITS);
+    let is_held = within.is_some_and(|within| within.status == ConditionStatus::False);
+    is_held.then(|| change_set.spec.environment.clone()).into_iter().collect()
 }
 
 fn gate_of(review: &Review) -> Vec<String> {

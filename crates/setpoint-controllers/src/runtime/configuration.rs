@@ -93,6 +93,11 @@ impl Context {
         self.fence.as_ref().and_then(Fence::epoch).unwrap_or_default()
     }
 
+    /// Whether that leadership still lasts.
+    pub fn leads_in(&self, epoch: i64) -> bool {
+        self.fence.as_ref().is_none_or(|fence| fence.epoch() == Some(epoch))
+    }
+
     /// Tells Events on behalf of a component, such as `replicaset-controller`.
     pub fn recorder(&self, component: &'static str) -> Recorder {
         self.recorder_on(component, None)

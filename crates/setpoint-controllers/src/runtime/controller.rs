@@ -76,4 +76,9 @@ impl Error {
             Error::Provider(error) => error.retry(),
         }
     }
+
+    /// Whether somebody else wrote first, as happens: the next round sees it.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::Api(kube::Error::Api(status)) if status.is_conflict())
+    }
 }

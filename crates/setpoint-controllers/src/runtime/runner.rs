@@ -201,7 +201,11 @@ impl<C: Controller> Runner<C> {
     }
 
     fn failed(&self, key: &C::Key, error: &Error) -> Outcome {
-        tracing::warn!(controller = C::NAME, ?key, %error, "this did not get on");
+        if error.is_conflict() {
+            tracing::debug!(controller = C::NAME, ?key, %error, "this comes again");
+        } else {
+            tracing::warn!(controller = C::NAME, ?key, %error, "this did not get on");
+        }
         Outcome::Failed(match error.retry() {
             // Nothing else would come back to it.
             Retry::Never => Retry::BackOff,

@@ -16,6 +16,9 @@ use crate::conditions;
 use crate::gate::{Decision, Judged, Verdict};
 use crate::plan::GUEST;
 
+/// The condition of a change set that is false while a limit holds one of its steps back. One that never was held lacks it.
+pub const WITHIN_LIMITS: &str = "WithinLimits";
+
 /// What is known of an object that a change set has steps for. Nothing is known of one that is not there.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
@@ -232,6 +235,14 @@ fn conditions(
             (None, true) => set("Approved", true, "Approved", None),
         }
         set("Complete", phase == Phase::Succeeded, &format!("{phase:?}"), None);
+        let held = decision.steps.iter().filter(|judged| judged.verdict.waits_for_room());
+        let held: Vec<String> = held.map(|judged| format!("{}: {}", judged.step, judged.verdict)).collect();
+        let was_held = status.conditions.iter().any(|condition| condition.type_ == WITHIN_LIMITS);
+        match held.is_empty() {
+            true if was_held => set(WITHIN_LIMITS, true, WITHIN_LIMITS, None),
+            true => {}
+            false => set(WITHIN_LIMITS, false, "HeldBack", Some(summary(&held))),
+        }
     }
     all
 }

@@ -6,7 +6,7 @@ use setpoint_api::step::{Action, Counts, Step, Target};
 
 use super::scene::{GUEST, Scene};
 use super::{Faults, Rule};
-use crate::desired::Desired;
+use crate::desired::{Desired, Elsewhere};
 use crate::value::{SENSITIVE, Value};
 
 /// A secret shorter than this may stand in a text by chance.
@@ -118,16 +118,20 @@ fn objects_wait_for_each_other(scene: &Scene<'_>, faults: &mut Faults) {
     let depends = |step: &Step, on: &Step| ties.contains(&(step.id.as_str(), on.id.as_str()));
     for desired in scene.desired.values() {
         let steps = scene.steps.get(&desired.target).map_or(&[][..], Vec::as_slice);
+        let removal = steps.iter().find(|step| step.action == Action::Delete);
+        if let (Some(removal), Some(dependent)) = (removal, desired.needed_elsewhere.first()) {
+            faults.step(Rule::DependentOutlived, removal, &dependent.name);
+        }
         for other in &desired.depends_on {
+            let is_ready_elsewhere = desired.elsewhere.get(other) == Some(&Elsewhere::AsDesired);
+            let is_missing = !scene.desired.contains_key(other) && !is_ready_elsewhere;
             let others = scene.steps.get(other).map_or(&[][..], Vec::as_slice);
             let is_removed = |target: &Target| scene.desired.get(target).is_some_and(|it| it.deletion.is_some());
             match (desired.deletion.is_some(), steps.first(), others.last()) {
                 (false, _, Some(last)) if last.action == Action::Delete => {
                     faults.step(Rule::DependentOutlived, last, &desired.target.name);
                 }
-                (false, Some(first), None)
-                    if !scene.desired.contains_key(other) || is_removed(other) || stuck.contains(other) =>
-                {
+                (false, Some(first), None) if is_missing || is_removed(other) || stuck.contains(other) => {
                     faults.step(Rule::DependencyIgnored, first, &other.name);
                 }
                 (false, Some(first), Some(last)) if !depends(first, last) => {

@@ -194,7 +194,7 @@ impl<'a> Budget<'a> {
     }
 }
 
-fn added_instances(step: &Step) -> u32 {
+pub(super) fn added_instances(step: &Step) -> u32 {
     match step.action {
         Action::Create | Action::Adopt => 1,
         Action::Replace => step.create_first.into(),
@@ -202,7 +202,7 @@ fn added_instances(step: &Step) -> u32 {
     }
 }
 
-fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
+pub(super) fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
     match step.action {
         Action::Create => gpus.wanted,
         Action::Replace if step.create_first => gpus.wanted,
@@ -212,7 +212,7 @@ fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
 }
 
 /// By how much the step changes the hourly cost; none where it may cost something and nobody knows how much.
-fn added_cost(step: &Step) -> Option<Price> {
+pub(super) fn added_cost(step: &Step) -> Option<Price> {
     let runs_more = matches!(step.action, Action::Create | Action::Start | Action::Grow | Action::Replace);
     let may_cost = runs_more || step.classes().contains(&Class::Spend);
     step.hourly_cost_delta.or((!may_cost).then_some(Price::ZERO))

@@ -37,7 +37,7 @@ pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
-pub use self::usage::{gpus_held, gpus_wanted};
+pub use self::usage::{Added, bears_on_limits, gpus_held, gpus_wanted};
 
 use self::budget::Budget;
 
@@ -229,6 +229,15 @@ impl Verdict {
     /// Whether more people must approve.
     pub fn waits_for_people(&self) -> bool {
         matches!(self, Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Approvals(_))))
+    }
+
+    /// Whether a limit, or what is not known of what it counts, holds the step back.
+    pub fn waits_for_room(&self) -> bool {
+        let is_room = |need: &Need| match need {
+            Need::Budget { .. } | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
+            Need::Approvals(_) | Need::Step { .. } => false,
+        };
+        matches!(self, Verdict::Wait { needs } if needs.iter().any(is_room))
     }
 
     /// Whether somebody who may decide said no.

@@ -9,6 +9,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Requirement};
+use setpoint_api::review;
 use setpoint_api::step::{Class, Step};
 
 use super::review::{Bench, Discount, Evidence, Outcome, Reviewed, needs_signature, unfit};
@@ -64,11 +65,14 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
         let candidates: Vec<Candidate<'_>> = places.iter().map(|place| (*place, &evidence[*place])).collect();
         let mut standing = Standing::default();
         let requesters = input.requesters.of(step);
+        let asks = step.classes().into_iter().any(|class| approval.requirement(class).approvals > 0);
         for class in step.classes() {
             let requirement = approval.requirement(class);
             let judged = judge(&bench, &candidates, &requirement, &requesters);
             standing.add(&judged, class, &requirement, &requesters);
-            judged.into_iter().for_each(|judged| judged.note(step, &mut outcomes));
+            // Where people are asked for one class, an approval of another that needs none helps nobody.
+            let helps = |judged: &Judgement<'_>| requirement.approvals > 0 || !asks || !judged.approves();
+            judged.into_iter().filter(helps).for_each(|judged| judged.note(step, &mut outcomes));
         }
         standings.push(standing);
     }
@@ -131,6 +135,10 @@ fn judge<'a>(
 }
 
 impl Judgement<'_> {
+    fn approves(&self) -> bool {
+        self.evidence.review.spec.decision == review::Decision::Approve
+    }
+
     /// Keeps the best that was found for the review: that it counts, or how far it got.
     fn note(self, step: &Step, outcomes: &mut [Option<Outcome>]) {
         let outcome = &mut outcomes[self.place];

@@ -9,7 +9,8 @@ use crate::observation::{Completeness, Guest, Reading};
 use crate::registry::Capabilities;
 use crate::value::SENSITIVE;
 
-/// Whether a Machine has to be looked at, by the guests that carry its mark or its id. `before` is its guest in the look
+/// Whether a Machine has to be looked at, by the guests that carry its mark, or the one that it insists on and that nobody
+/// has. `before` is its guest in the look
 /// before this one: what is secret is not in the status, and can only be compared with that.
 pub fn is_news(
     machine: &Machine,
@@ -26,7 +27,9 @@ pub fn is_news(
         // One of them is too many.
         _ => return true,
     };
-    if recorded != Some(&*guest.id) || status.hourly_cost != guest.hourly_price {
+    // Only what is ours is on record; what was and is not any more has lost our mark.
+    let expected = guest.mark.as_ref().map(|_| &*guest.id);
+    if recorded != expected || status.hourly_cost != guest.hourly_price {
         return true;
     }
     let is_moved = matches!(&guest.run, Reading::Known(word) if status.run.as_deref() != Some(&**word));

@@ -12,7 +12,7 @@ use super::standing::Standing;
 use crate::conditions;
 use crate::desired::{Desired, Run};
 use crate::diff::diff;
-use crate::drift::{RUN, Summary, track};
+use crate::drift::{RUN, Summary, track, vanished};
 use crate::observation::{Guest, Reading};
 use crate::value::Value;
 
@@ -64,6 +64,7 @@ pub fn next_status(
         None if is_complete => {
             (status.run, status.hourly_cost) = (None, None);
             status.observed.clear();
+            status.drift = absence(&old.drift, desired, settlement, seen.observation.observed_at);
         }
         None => {}
     }
@@ -123,6 +124,13 @@ fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen
     status.drift.extend(track(&before_run, &run, of_run, guest, desired, at));
     status.drift.sort_by(|one, other| one.field.cmp(&other.field));
     status.drift.truncate(MAX_DRIFT);
+}
+
+/// What drifts of a guest that is not there: itself, if there was one and it did not go by our doing.
+fn absence(before: &[DriftedField], desired: &Desired, settlement: &Settlement, at: Timestamp) -> Vec<DriftedField> {
+    let is_awaited = desired.deletion.is_none() && settlement.intents.is_empty();
+    let was = settlement.provider_id.as_deref().filter(|_| is_awaited);
+    was.map(|was| vanished(before, was, at)).into_iter().collect()
 }
 
 /// Whether a key of a field is desired, and not from a Secret.

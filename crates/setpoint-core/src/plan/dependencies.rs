@@ -7,7 +7,7 @@ use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
 use super::target::Outcome;
 use crate::cycles::{components, cycles};
-use crate::desired::{DeletionPolicy, Desired};
+use crate::desired::{DeletionPolicy, Desired, Elsewhere};
 use crate::order::natural;
 
 /// How many members of a cycle are named.
@@ -91,6 +91,9 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
                         None => {}
                     }
                 }
+                if let Some(dependent) = desired.needed_elsewhere.first() {
+                    node.blocked = Some(format!("{dependent} still depends on it, in another environment"));
+                }
             }
             None => {
                 let mut dependencies: Vec<&Target> = desired.depends_on.iter().collect();
@@ -101,9 +104,7 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
                             node.blocked = Some(format!("depends on {}, which is being deleted", dependency));
                         }
                         Some(_) => node.after.extend(places.get(dependency)),
-                        None => {
-                            node.blocked = Some(format!("depends on {}, which does not exist", dependency));
-                        }
+                        None => node.blocked = obstacle(desired, dependency).or(node.blocked.take()),
                     }
                 }
             }
@@ -111,6 +112,17 @@ fn relate(all: &[Desired], nodes: &mut [Node<'_>]) {
         node.after.sort_unstable();
         node.after.dedup();
     }
+}
+
+/// Why an object has to wait for one that is not planned for here, if it has to.
+fn obstacle(desired: &Desired, dependency: &Target) -> Option<String> {
+    let why = match desired.elsewhere.get(dependency) {
+        Some(Elsewhere::AsDesired) => return None,
+        Some(Elsewhere::NotYet) => "is not as desired yet, in another environment",
+        Some(Elsewhere::Leaving) => "is being deleted",
+        None => "does not exist",
+    };
+    Some(format!("depends on {dependency}, which {why}"))
 }
 
 /// The nodes that are in no cycle and behind none, each after all that it comes after; ties by place.

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Effect, FieldChange, Origin, Refusal, Step};
 use setpoint_core::check::{Rule, Violation, check};
-use setpoint_core::desired::{Create, DeletionPolicy, Desired, Intent, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Intent, Run};
 use setpoint_core::observation::{Completeness, Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans};
 use setpoint_core::registry::Capabilities;
@@ -182,6 +182,13 @@ fn rows_of_form() -> Vec<Row> {
         }),
         row("made though what it needs is not desired", Rule::DependencyIgnored, creates, |scene, _| {
             scene.desired[0].depends_on.push(target("ghost"));
+        }),
+        row("made though what it needs elsewhere is not there yet", Rule::DependencyIgnored, creates, |scene, _| {
+            scene.desired[0].depends_on.push(target("ghost"));
+            scene.desired[0].elsewhere.insert(target("ghost"), Elsewhere::NotYet);
+        }),
+        row("removed though something elsewhere needs it", Rule::DependentOutlived, deletes, |scene, _| {
+            scene.desired[0].needed_elsewhere.push(target("front"));
         }),
         row("removed before what needs it", Rule::DependentOutlived, dismantled, |_, set| {
             set.steps[1].depends_on.clear();

@@ -127,7 +127,55 @@ fn a_status_says_what_was_seen() {
             "one that is gone",
             known(|_| {}),
             look(vec![]),
-            ["False Missing: missing (was 101)", "False Progressing: missing (was 101)", "False NoDrift: no drift"],
+            [
+                "False Missing: missing (was 101)",
+                "False Progressing: missing (was 101)",
+                "True Drifted: drift: guest since 2026-11-15T12:00:00Z",
+            ],
+        ),
+        (
+            "one that is gone, and is not made anew",
+            known(|machine| machine["spec"]["create"] = json!("Never")),
+            look(vec![]),
+            [
+                "False Missing: missing (was 101)",
+                "False Waiting: not there, and create is Never",
+                "True Drifted: drift: guest since 2026-11-15T12:00:00Z",
+            ],
+        ),
+        (
+            "one that is gone, and differed before",
+            known(|machine| {
+                let field = |field: &str, since: &str| json!({"field": field, "desired": "2", "since": since});
+                machine["status"]["drift"] =
+                    json!([field("cores", "2026-11-15T10:00:00Z"), field("guest", "2026-11-15T11:00:00Z")]);
+            }),
+            look(vec![]),
+            [
+                "False Missing: missing (was 101)",
+                "False Progressing: missing (was 101)",
+                "True Drifted: drift: guest since 2026-11-15T11:00:00Z",
+            ],
+        ),
+        (
+            "one that was gone, and is back",
+            known(|machine| {
+                machine["status"]["drift"] = json!([{"field": "guest", "since": "2026-11-15T11:00:00Z"}]);
+            }),
+            look(vec![ours()]),
+            ["True AsDesired: guest 101 is running", "True Synced: the spec is carried out", "False NoDrift: no drift"],
+        ),
+        (
+            "one that is gone as it should",
+            known(|machine| machine["metadata"]["deletionTimestamp"] = json!("2026-11-15T11:59:00Z")),
+            look(vec![]),
+            ["False Missing: missing (was 101)", "True Synced: the spec is carried out", "False NoDrift: no drift"],
+        ),
+        (
+            "one that never was",
+            known(|machine| machine["status"] = json!({})),
+            look(vec![]),
+            ["False Missing: it has no guest yet", "False Progressing: new", "False NoDrift: no drift"],
         ),
         (
             "one that could not be seen",
@@ -290,6 +338,7 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     let with_cores = |cores: i64| Guest { config: Config::known(with(small(), "cores", cores)), ..ours() };
     let with_secret =
         |value: &str| Guest { config: Config::known(with(small(), "env", Value::from([("TOKEN", value)]))), ..ours() };
+    let unmarked = || Guest { mark: None, ..ours() };
     let secretive = || known(|machine| machine["status"]["observed"]["env.TOKEN"] = json!("(sensitive)"));
     let rows = vec![
         ("all is as it was told", known(|_| {}), vec![ours()], None, false),
@@ -297,6 +346,21 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
         ("it stopped", known(|_| {}), vec![Guest { run: Reading::Known("stopped".into()), ..ours() }], None, true),
         ("it is gone", known(|_| {}), vec![], None, true),
         ("it is there twice", known(|_| {}), vec![ours(), guest("102", &desired_machine("web"), small())], None, true),
+        (
+            "the one it insists on has come",
+            known(|machine| machine["status"] = json!({})),
+            vec![unmarked()],
+            None,
+            true,
+        ),
+        (
+            "that one is nobody's, and was told of",
+            known(|machine| machine["status"]["providerId"] = Json::Null),
+            vec![unmarked()],
+            None,
+            false,
+        ),
+        ("its guest has lost our mark", known(|_| {}), vec![unmarked()], None, true),
         ("nothing was ever told", known(|machine| machine["status"] = Json::Null), vec![ours()], None, true),
         (
             "it cannot be read",

@@ -8,7 +8,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, 
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{Progress, Wanted, Work, progress};
-use setpoint_core::gate::{Approvals, Decision, Judged, Need, Refusal, Verdict};
+use setpoint_core::gate::{Approvals, Decision, Judged, Limit, Need, Refusal, Verdict};
 
 use crate::fixture::{scene, web};
 
@@ -355,6 +355,10 @@ fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
     let done = Known { done: done(Some("uid"), NOW), ..Known::default() };
     let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];
     assert_eq!(told(Verdict::Run, Some(&done)), finished);
+    let over = Verdict::Wait { needs: vec![Need::Budget { limit: Limit::Instances(1), until: None }] };
+    let held =
+        ["Planned=True Planned", "Approved=True Approved", "Complete=False Running", "WithinLimits=False HeldBack"];
+    assert_eq!(told(over, None), held);
     let preview = change_set(Mode::Preview, vec![step(Action::Create)], vec![]);
     let shown = ask(&preview, waits(), None, None);
     assert_eq!((shown.phase, shown.step_states, shown.conditions.len()), (Phase::Planned, vec![], 1));

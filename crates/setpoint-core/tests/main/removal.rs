@@ -22,6 +22,11 @@ fn removal() {
             scene(vec![deleted(known_web())], vec![web_guest()]),
             &["web: delete"],
         ),
+        (
+            "a guest that another environment's need waits for them",
+            scene(vec![Desired { needed_elsewhere: vec![target("page")], ..deleted(known_web()) }], vec![web_guest()]),
+            &["web: waits on Dependency"],
+        ),
         ("a guest that is gone already needs nothing", scene(vec![deleted(known_web())], vec![]), &[]),
         (
             "the guest of a machine that has had its time is deleted",

@@ -1,7 +1,7 @@
 //! Change sets that a person would meet, as the text they would read.
 
 use setpoint_api::price::Price;
-use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Orphans};
 use setpoint_core::value::{Fields, Value};
@@ -244,6 +244,21 @@ fn what_depends_on_something_that_cannot_be() {
     let chicken = Desired { depends_on: vec![target("egg")], ..desires("chicken", small()) };
     let egg = Desired { depends_on: vec![target("chicken")], ..desires("egg", small()) };
     shows!(Scene::new(&RACK, vec![web, db, page, lost, chicken, egg], vec![]));
+}
+
+#[test]
+fn what_depends_on_something_in_another_environment() {
+    let needs = |name: &str, other: Elsewhere| Desired {
+        depends_on: vec![target("db")],
+        elsewhere: [(target("db"), other)].into(),
+        ..desires(name, small())
+    };
+    let all = vec![
+        needs("ready", Elsewhere::AsDesired),
+        needs("early", Elsewhere::NotYet),
+        needs("late", Elsewhere::Leaving),
+    ];
+    shows!(Scene::new(&RACK, all, vec![]));
 }
 
 #[test]

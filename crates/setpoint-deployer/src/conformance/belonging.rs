@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::trial::{broken, ensure};
-use super::{CLUSTER, Kind, Trial, Verdict, owner};
-use crate::provider::{Provider, Scope};
+use setpoint_core::observation::Mark;
+
+use super::trial::{broken, ensure, not_applicable};
+use super::{CLUSTER, Kind, Trial, Verdict, mark, owner};
+use crate::error::{Error, SpecError};
+use crate::provider::{Order, Provider, Scope};
 
 pub async fn an_owner_who_lost_the_record_finds_the_instances(trial: &Trial<'_>) -> Verdict {
     trial.make("one", Kind::Ordinary).await?;
@@ -42,6 +45,82 @@ pub async fn what_is_foreign_is_shown_and_never_touched(trial: &Trial<'_>) -> Ve
     provider.delete("remove", &own).await?;
     trial.wait_gone(&own).await?;
     ensure!(trial.is_seen_running(&foreign).await, "{foreign}, which is not ours, was touched");
+    Ok(())
+}
+
+/// What an instance is adopted with: nothing that we did made it.
+fn adoption(name: &str) -> Mark {
+    Mark { intent: None, spec_digest: None, ..mark(name, "adopt") }
+}
+
+/// The mark of an instance, by what is observed and by what the witness sees.
+async fn marked(trial: &Trial<'_>, id: &str) -> Verdict<Option<Mark>> {
+    let Some(instance) = trial.observe_instance(id).await? else { return broken(format!("{id} is not observed")) };
+    let witnessed = trial.seen().await.into_iter().find(|seen| *seen.id == *id).and_then(|seen| seen.mark);
+    let made_by = |mark: &Option<Mark>| mark.as_ref().map(|mark| mark.intent.clone());
+    let observed = instance.guest.mark;
+    ensure!(made_by(&observed) == made_by(&witnessed), "{id} carries {witnessed:?}, and {observed:?} is observed");
+    Ok(observed)
+}
+
+/// Something that was not ours and is adopted.
+async fn adopt(trial: &Trial<'_>, name: &str) -> Verdict<Box<str>> {
+    if !trial.provider().abilities().guests.adopts {
+        return not_applicable("it adopts nothing");
+    }
+    let foreign = trial.subject.plant_foreign().await;
+    trial.wait_running(&foreign).await?;
+    trial.until_done(async || trial.provider().mark("adopt", &foreign, Some(&adoption(name))).await).await?;
+    Ok(foreign)
+}
+
+pub async fn a_mark_twice_is_as_once(trial: &Trial<'_>) -> Verdict {
+    let adopted = adopt(trial, "one").await?;
+    trial.until_done(async || trial.provider().mark("adopt", &adopted, Some(&adoption("one"))).await).await?;
+    let carried = marked(trial, &adopted).await?;
+    let is_so = carried.as_ref().is_some_and(|mark| &*mark.cluster == CLUSTER && *mark.owner_uid == *owner("one"));
+    ensure!(is_so, "{adopted} was adopted, and carries {carried:?}");
+    let owned = trial.provider().observe(&Scope::Owner(owner("one").into())).await?.instances.len();
+    ensure!(owned == 1, "{owned} instances of the owner are observed");
+    for _ in 0..2 {
+        trial.until_done(async || trial.provider().mark("release", &adopted, None).await).await?;
+        let carried = marked(trial, &adopted).await?;
+        ensure!(carried.is_none(), "{adopted} was released, and carries {carried:?}");
+    }
+    ensure!(trial.is_seen_running(&adopted).await, "{adopted} was released, and does not run any more");
+    Ok(())
+}
+
+pub async fn what_is_anothers_is_not_marked(trial: &Trial<'_>) -> Verdict {
+    let adopted = adopt(trial, "one").await?;
+    let (_, made) = trial.make("two", Kind::Ordinary).await?;
+    for (id, whose) in [(&adopted, "one"), (&made, "two")] {
+        let before = marked(trial, id).await?;
+        let taken = trial.provider().mark("adopt", id, Some(&adoption("three"))).await;
+        ensure!(taken.is_err(), "{id} belongs to {whose}, and was told to be marked for another");
+        let after = marked(trial, id).await?;
+        ensure!(before == after, "{id} carried {before:?}, and carries {after:?}");
+    }
+    Ok(())
+}
+
+pub async fn an_update_keeps_what_an_instance_is_known_by(trial: &Trial<'_>) -> Verdict {
+    let (order, made) = trial.make("one", Kind::Ordinary).await?;
+    let before = marked(trial, &made).await?;
+    let changed = Order { mark: Mark { intent: Some("change".into()), ..order.mark.clone() }, ..order };
+    match trial.provider().update("change", &made, &changed).await {
+        Err(Error::Spec(SpecError::Unable { .. })) => return not_applicable("it updates nothing in place"),
+        updated => updated?,
+    }
+    let after = marked(trial, &made).await?;
+    let made_by = |mark: &Option<Mark>| mark.as_ref().and_then(|mark| mark.intent.clone());
+    ensure!(made_by(&before) == made_by(&after), "{made} carried {before:?}, and after an update {after:?}");
+    let Ok(adopted) = adopt(trial, "two").await else { return Ok(()) };
+    // Whether it can be like this is for the place to say: what counts is what it carries then.
+    let changed = Order { mark: Mark { intent: Some("change".into()), ..adoption("two") }, ..changed };
+    let _ = trial.provider().update("change", &adopted, &changed).await;
+    let carried = marked(trial, &adopted).await?;
+    ensure!(made_by(&carried).is_none(), "{adopted} was adopted, and after an update carries {carried:?}");
     Ok(())
 }
 

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use setpoint_api::price::Price;
+use setpoint_core::observation::Mark;
+use setpoint_core::value::Fields;
 use tokio::sync::mpsc;
 
 use super::subject::{Faults, Trouble};
 use crate::error::{Error, Fault, Operation, Result};
-use crate::provider::{Abilities, Answer, Change, Observed, Order, Provider, Scope};
+use crate::provider::{Abilities, Answer, Change, Observed, Offer, Order, Provider, Scope};
 use crate::session::{Exec, Logs};
 
 /// What goes wrong on the way, for all who go it.
@@ -106,6 +109,18 @@ impl Provider for Faulty {
 
     fn delete<'a>(&'a self, intent: &'a str, id: &'a str) -> Answer<'a, ()> {
         Box::pin(self.weather.pass(Operation::Delete, id, self.provider.delete(intent, id)))
+    }
+
+    fn mark<'a>(&'a self, intent: &'a str, id: &'a str, mark: Option<&'a Mark>) -> Answer<'a, ()> {
+        Box::pin(self.weather.pass(Operation::Mark, id, self.provider.mark(intent, id, mark)))
+    }
+
+    fn quote<'a>(&'a self, fields: &'a Fields) -> Answer<'a, Option<Price>> {
+        self.provider.quote(fields)
+    }
+
+    fn offer(&self) -> Answer<'_, Offer> {
+        self.provider.offer()
     }
 
     fn logs(&self) -> Option<&dyn Logs> {

@@ -78,6 +78,9 @@ pub const GUARANTEES: &[Guarantee] = guarantees! {
     errors_name_the_call_and_tell_no_secret
     an_owner_who_lost_the_record_finds_the_instances
     what_is_foreign_is_shown_and_never_touched
+    a_mark_twice_is_as_once
+    what_is_anothers_is_not_marked
+    an_update_keeps_what_an_instance_is_known_by
     a_neighbour_is_left_alone
     a_crash_within_a_create_leaves_one_instance
     a_crash_within_a_stop_is_mended_by_asking_again

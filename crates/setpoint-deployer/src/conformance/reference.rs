@@ -24,7 +24,12 @@ use crate::registry::{Context, Driver, Parts, Settings};
 #[derive(Debug)]
 pub(crate) struct Reference;
 
-static ABILITIES: Abilities = Abilities { traffic: Granularity::PERCENT, ..Abilities::of_pods("reference") };
+static ABILITIES: Abilities = {
+    let mut abilities = Abilities::of_pods("reference");
+    abilities.guests.adopts = true;
+    abilities.traffic = Granularity::PERCENT;
+    abilities
+};
 
 impl Driver for Reference {
     fn name(&self) -> &str {
@@ -210,6 +215,24 @@ impl Provider for Client {
                 place.entries.remove(id);
             }
             Ok(())
+        }))
+    }
+
+    fn mark<'a>(&'a self, _: &'a str, id: &'a str, mark: Option<&'a Mark>) -> Answer<'a, ()> {
+        Box::pin(self.change(Operation::Mark, id, move |place, _| {
+            let refused = || Err(Error::provider(Operation::Mark, id, Fault::Refused, "it is another's"));
+            match (place.entries.get_mut(id), mark) {
+                (None, None) => Ok(()),
+                (None, Some(_)) => Err(not_found(Operation::Mark, id)),
+                (Some(entry), _) if entry.mark.is_some() && !entry.is_ours() => refused(),
+                (Some(Entry { mark: Some(own), .. }), Some(new)) if own.owner_uid != new.owner_uid => refused(),
+                // What it carries says more than what it would be given.
+                (Some(Entry { mark: Some(_), .. }), Some(_)) => Ok(()),
+                (Some(entry), mark) => {
+                    entry.mark = mark.cloned();
+                    Ok(())
+                }
+            }
         }))
     }
 }

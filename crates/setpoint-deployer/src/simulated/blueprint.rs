@@ -68,14 +68,19 @@ pub(super) enum Restarts {
 }
 
 impl Blueprint {
+    /// Reads an order to make something.
+    pub(super) fn to_make(order: &Order, cluster: &str) -> Result<Blueprint> {
+        if order.intent().is_empty() {
+            return Err(Error::field(&order.name, "mark.intent", "nothing is made without an intent"));
+        }
+        Blueprint::read(order, cluster)
+    }
+
     /// Reads an order of the control plane `cluster`. What is wrong with it is found here, before anything is sent.
     pub(super) fn read(order: &Order, cluster: &str) -> Result<Blueprint> {
         let wrong = |field: &str, message: &str| Err(Error::field(&order.name, field, message));
         if order.name.is_empty() || order.name.len() > MAX_NAME {
             return wrong("metadata.name", "must be 1 to 253 bytes long");
-        }
-        if order.intent().is_empty() {
-            return wrong("mark.intent", "nothing is made without an intent");
         }
         if *order.mark.cluster != *cluster {
             return wrong("mark.cluster", "is another control plane's");

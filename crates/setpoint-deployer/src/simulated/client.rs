@@ -94,7 +94,7 @@ impl Provider for Simulated {
 
     fn create<'a>(&'a self, order: &'a Order) -> Answer<'a, Box<str>> {
         Box::pin(async move {
-            let blueprint = Blueprint::read(order, &self.cluster)?;
+            let blueprint = Blueprint::to_make(order, &self.cluster)?;
             match self.send(order.intent(), Verb::Create(blueprint)).await? {
                 Reply::Made(id) => Ok(id),
                 _ => Err(mismatch(Operation::Create, &order.name)),

@@ -117,10 +117,7 @@ impl Removal {
 
     /// Whether others stand on it, so that it goes only after them.
     pub(crate) fn is_ground(&self) -> bool {
-        matches!(
-            self.resource.word().as_str(),
-            "namespace" | "environment.setpoint.dev" | "customresourcedefinition.apiextensions.k8s.io"
-        )
+        self.change.is_ground()
     }
 }
 

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail};
 use http::Method;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, Mode};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase};
 use setpoint_api::review::Decision;
 
 use super::apply_set::{ApplySet, Extent};
 use super::draft::{Draft, GROUND, Removal, Write};
 use super::follow::{Aim, Followed};
-use super::preview::{Key, planned, post, questions};
-use crate::approve::{self, Policy, Signer, Verdict, judged};
+use super::preview::{Key, Question, planned, post, questions};
+use crate::approve::{Judgement, Policy, Signer, Verdict, give};
 use crate::client::Reply;
 use crate::get::JSON;
 use crate::proposal::{ObjectAction, Proposal, ProposedSet};
@@ -84,46 +84,83 @@ impl Execution<'_> {
         for proposed in shown.change_sets.iter().filter(|set| !set.holds.is_empty()) {
             let key = Key { namespace: proposed.namespace.clone(), environment: proposed.environment.clone() };
             let question = questions.get(&key).context("a proposed change set has objects")?;
-            let made = post(session, &key, question, self.user, Mode::Execute).await?;
-            let set = planned(session, &made).await?;
-            if let Err(error) = still_as_shown(proposed, &set) {
-                let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), &key.namespace);
-                // What nobody approves does nothing.
-                let _ = sets.delete(&name(&set), &DeleteParams::default()).await;
-                return Err(error);
+            let set = match self.asked_before(session, &key, question, proposed).await? {
+                Some(set) => set,
+                None => {
+                    let made = post(session, &key, question, self.user, Mode::Execute).await?;
+                    planned(session, &made).await?
+                }
+            };
+            if let Some(moved) = moved(proposed, &set) {
+                withdraw(session, &set).await;
+                bail!(moved);
             }
             self.consent(session, proposed, &set).await?;
         }
         Ok(())
     }
 
-    /// The approval of who asks, where it counts: the prompt was answered for exactly these steps.
+    /// The change set in which the user has asked for just this, if it still waits: nobody is asked twice.
+    async fn asked_before(
+        &self,
+        session: &Session,
+        key: &Key,
+        question: &Question,
+        proposed: &ProposedSet,
+    ) -> Result<Option<ChangeSet>> {
+        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), &key.namespace);
+        let list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
+        let asks = |set: &ChangeSet| {
+            let waits = |status: &ChangeSetStatus| status.phase == Some(Phase::Waiting) && status.gate_ref.is_some();
+            set.spec.requested_by == self.user
+                && set.spec.environment == key.environment
+                && set.spec.mode == Mode::Execute
+                && set.status.as_ref().is_some_and(waits)
+                && question.is_asked_by(&set.spec)
+                && moved(proposed, set).is_none()
+        };
+        Ok(list.items.into_iter().find(asks))
+    }
+
+    /// The approval of who asks, where it counts: the prompt was answered for exactly these steps. Where it does not, that
+    /// is said, and the steps wait.
     async fn consent(&self, session: &Session, proposed: &ProposedSet, set: &ChangeSet) -> Result<()> {
-        let may = |signed: bool| !signed || self.sign.is_some();
-        let held = proposed.steps.iter().filter_map(|step| Some((step, proposed.hold(&step.id)?)));
-        let own = held.filter(|(_, hold)| hold.own_counts && may(hold.signed));
-        let digests: Vec<String> = own.map(|(step, _)| step.digest.clone()).collect();
-        let name = name(set);
-        if digests.len() < proposed.holds.len() {
-            let namespace = inert(&proposed.namespace);
-            remark(&format!("others must approve: `setpoint approve {} -n {namespace}`", inert(&name)));
-        }
-        if digests.is_empty() {
+        let (name, environment) = (name(set), inert(&proposed.environment));
+        let ask = format!("`setpoint approve {} -n {}`", inert(&name), inert(&proposed.namespace));
+        let policy = Policy::of(session, &proposed.environment).await?;
+        if matches!(policy, Policy::Hidden) {
+            remark(&format!("who must approve in environment {environment} is hidden from you; they say {ask}"));
             return Ok(());
         }
-        let listed = Policy::of(session, &proposed.environment).await?.keys_of(self.user);
-        let signer = self.sign.map(|word| Signer::of(word, &listed)).transpose()?;
-        let verdict = Verdict {
-            namespace: &proposed.namespace,
-            gate: &name,
-            change_set_uid: set.metadata.uid.clone(),
-            decision: Decision::Approve,
-            digests,
-            comment: None,
-            signer: signer.as_ref(),
-        };
-        let review = approve::post(session, self.user, verdict).await?;
-        judged(session, &review).await
+        let digests = proposed.own(self.sign.is_some());
+        let mut awaits = proposed.holds.iter().any(|hold| !hold.own_suffices) || digests.len() < proposed.holds.len();
+        if !digests.is_empty() {
+            let signer = self.sign.map(|word| Signer::of(word, &policy.keys_of(self.user))).transpose()?;
+            let verdict = Verdict {
+                namespace: &proposed.namespace,
+                gate: &name,
+                change_set_uid: set.metadata.uid.clone(),
+                decision: Decision::Approve,
+                digests,
+                comment: None,
+                signer: signer.as_ref(),
+            };
+            match give(session, self.user, verdict).await? {
+                Judgement::Counted(_) => {}
+                void if void.is_stale() => {
+                    withdraw(session, set).await;
+                    bail!("reality moved since the plan was shown: {void}; nothing was written, plan again")
+                }
+                void => {
+                    remark(&void.to_string());
+                    awaits = true;
+                }
+            }
+        }
+        if awaits {
+            remark(&format!("others must approve: {ask}"));
+        }
+        Ok(())
     }
 
     /// Before anything is written, the set says where members may be.
@@ -162,19 +199,28 @@ fn name(set: &ChangeSet) -> String {
     set.metadata.name.clone().unwrap_or_default()
 }
 
-/// Every step that was shown and needs people must be there as it was shown.
-fn still_as_shown(proposed: &ProposedSet, set: &ChangeSet) -> Result<()> {
+/// What is no longer as it was shown among the steps that need people, as a sentence.
+fn moved(proposed: &ProposedSet, set: &ChangeSet) -> Option<String> {
     let steps = set.status.as_ref().map(|status| status.steps.as_slice()).unwrap_or_default();
     let is_there = |digest: &str| steps.iter().any(|step| step.digest == digest);
     let held = proposed.steps.iter().filter(|step| proposed.hold(&step.id).is_some());
     let changed: Vec<String> = held.filter(|step| !is_there(&step.digest)).map(|step| inert(&step.id)).collect();
-    if changed.is_empty() {
-        return Ok(());
+    (!changed.is_empty()).then(|| {
+        format!(
+            "reality moved since the plan was shown: {} would not be what it was; nothing was written, plan again",
+            changed.join(", ")
+        )
+    })
+}
+
+/// Takes back what nobody was shown. Who may not delete it is told that it stays: it gives no leave by itself.
+async fn withdraw(session: &Session, set: &ChangeSet) {
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
+    if let Err(error) = sets.delete(&name(set), &DeleteParams::default()).await {
+        let why = session.server.unreachable(error);
+        remark(&format!("the change set {} stays for an hour; it needs no answer ({why})", name(set)));
     }
-    bail!(
-        "reality moved since the plan was shown: {} would not be what it was; nothing was written, plan again",
-        changed.join(", ")
-    )
 }
 
 async fn remove(session: &Session, removal: &Removal) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Follows Machines until each is as desired, gone, or can go no further by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::StreamExt as _;
 use futures::stream::select_all;
 use kube::Api;
@@ -15,7 +16,9 @@ use setpoint_api::machine::Machine;
 use tokio::time::Instant;
 
 use super::progress::Progress;
+use crate::client::words;
 use crate::session::Session;
+use crate::terminal::inert;
 
 /// For how long something must have waited before it is said to: what was just approved goes on in a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -27,6 +30,12 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) struct Followed {
     pub(crate) namespace: String,
     pub(crate) name: String,
+}
+
+impl fmt::Display for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// What a Machine is followed for.
@@ -57,6 +66,15 @@ impl Standing {
         text
     }
 
+    /// How far it is, in words for people.
+    fn told(&self) -> String {
+        match self {
+            Standing::Done(text) | Standing::Moving(text) => text.clone(),
+            Standing::Waiting(text) => format!("waits: {text}"),
+            Standing::Refused(text) => format!("refused: {text}"),
+        }
+    }
+
     /// The state in one word, for programs.
     fn word(&self) -> &'static str {
         match self {
@@ -71,36 +89,78 @@ impl Standing {
 /// What became of everything that was followed.
 #[derive(Debug, Default)]
 pub(crate) struct Followup {
-    pub(crate) standings: BTreeMap<Followed, Standing>,
+    pub(crate) standings: BTreeMap<Followed, (Aim, Standing)>,
 }
 
 impl Followup {
     /// Whether every Machine is as desired, or gone.
     pub(crate) fn is_done(&self) -> bool {
-        self.standings.values().all(|standing| matches!(standing, Standing::Done(_)))
+        self.standings.values().all(|(_, standing)| matches!(standing, Standing::Done(_)))
+    }
+
+    /// Whether a Machine is as desired, or gone.
+    pub(crate) fn has_done(&self, namespace: &str, name: &str) -> bool {
+        let followed = Followed { namespace: namespace.to_owned(), name: name.to_owned() };
+        matches!(self.standings.get(&followed), Some((_, Standing::Done(_))))
     }
 
     /// For programs: each Machine, and how far it is.
     pub(crate) fn data(&self) -> Value {
-        let machines = self.standings.iter().map(|(followed, standing)| {
+        let machines = self.standings.iter().map(|(followed, (_, standing))| {
             let Followed { namespace, name } = followed;
             json!({"namespace": namespace, "name": name, "state": standing.word(), "message": standing.message()})
         });
         machines.collect()
     }
 
+    /// For people: each Machine, and how far it is.
+    pub(crate) fn lines(&self) -> String {
+        let line = |(followed, (_, standing)): (&Followed, &(Aim, Standing))| {
+            inert(&format!("{followed}: {}", standing.told())) + "\n"
+        };
+        self.standings.iter().map(line).collect()
+    }
+
+    /// How many are not where they should be, with the first of each kind: `; 1 Machine is still there: shop/db waits: …`.
+    pub(crate) fn rest(&self) -> String {
+        let left = |gone: bool| {
+            let left = self.standings.iter().filter(move |(_, (aim, standing))| {
+                (*aim == Aim::Gone) == gone && !matches!(standing, Standing::Done(_))
+            });
+            left.map(|(followed, (_, standing))| format!("{followed} {}", standing.told())).collect::<Vec<_>>()
+        };
+        let words = |left: Vec<String>, what: &str| match left.as_slice() {
+            [] => String::new(),
+            [one] => format!("; 1 Machine is {what}: {}", inert(one)),
+            [first, ..] => format!("; {} Machines are {what}, of which {}", left.len(), inert(first)),
+        };
+        words(left(false), "not as desired yet") + &words(left(true), "still there")
+    }
+
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Followed, &str)> {
-        self.standings.iter().filter_map(|(followed, standing)| match standing {
+        self.standings.iter().filter_map(|(followed, (_, standing))| match standing {
             Standing::Waiting(why) | Standing::Moving(why) => Some((followed, why.as_str())),
             Standing::Done(_) | Standing::Refused(_) => None,
         })
     }
 
     pub(crate) fn refused(&self) -> impl Iterator<Item = (&Followed, &str)> {
-        self.standings.iter().filter_map(|(followed, standing)| match standing {
+        self.standings.iter().filter_map(|(followed, (_, standing))| match standing {
             Standing::Refused(why) => Some((followed, why.as_str())),
             _ => None,
         })
+    }
+
+    /// What is refused does not come about by waiting.
+    pub(crate) fn no_refusals(&self) -> Result<()> {
+        match self.refused().next() {
+            Some((followed, why)) => bail!(
+                "{} is refused: {}; write it otherwise, or have who rejected it approve it",
+                inert(&followed.to_string()),
+                inert(why)
+            ),
+            None => Ok(()),
+        }
     }
 }
 
@@ -167,12 +227,29 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
         tokio::select! {
             event = events.next() => match event {
                 Some((namespace, Ok(event))) => world.take(&namespace, event),
-                // A watch that broke is begun again by itself.
-                Some((_, Err(_))) => {}
+                Some((namespace, Err(error))) => {
+                    // A watch that broke is begun again by itself, one that may not be had is not.
+                    if let Some(why) = forbidden(&error) {
+                        bail!("the Machines in namespace {} cannot be followed: {why}", inert(&namespace));
+                    }
+                }
                 None => return Ok(followup),
             },
             () = tokio::time::sleep_until(next.min(deadline)) => {}
         }
+    }
+}
+
+/// Why Machines may not be watched, in the server's words.
+fn forbidden(error: &watcher::Error) -> Option<String> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if status.code == 403 =>
+        {
+            Some(words(status))
+        }
+        _ => None,
     }
 }
 
@@ -218,7 +295,6 @@ impl World {
                 true => standing(self.machines.get(followed), *aim),
                 false => Standing::Moving("not looked at yet".to_owned()),
             };
-            let name = format!("{}/{}", followed.namespace, followed.name);
             let again = match &standing {
                 Standing::Done(_) | Standing::Refused(_) => None,
                 Standing::Moving(_) => Some(now + Duration::from_secs(3600)),
@@ -230,14 +306,9 @@ impl World {
             if !matches!(standing, Standing::Waiting(_)) {
                 self.stuck.remove(followed);
             }
-            match &standing {
-                Standing::Done(text) => progress.tell(&name, text, true),
-                Standing::Moving(text) => progress.tell(&name, text, false),
-                Standing::Refused(text) => progress.tell(&name, &format!("refused: {text}"), true),
-                Standing::Waiting(text) => progress.tell(&name, &format!("waits: {text}"), again.is_none()),
-            }
+            progress.tell(&followed.to_string(), &standing.told(), again.is_none());
             next = [next, again].into_iter().flatten().min();
-            followup.standings.insert(followed.clone(), standing);
+            followup.standings.insert(followed.clone(), (*aim, standing));
         }
         (followup, next)
     }
@@ -336,9 +407,42 @@ mod tests {
         ];
         for (row, standings, expected) in rows {
             let named = standings.into_iter().enumerate().map(|(number, standing)| {
-                (Followed { namespace: "shop".to_owned(), name: number.to_string() }, standing)
+                (Followed { namespace: "shop".to_owned(), name: number.to_string() }, (Aim::Gone, standing))
             });
             assert_eq!(Followup { standings: named.collect() }.is_done(), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_what_was_wanted() {
+        let synced = Aim::Synced { generation: 1 };
+        let (done, waits) = (Standing::Done("running".into()), Standing::Waiting("for 1 person".into()));
+        let moves = Standing::Moving("create under way".into());
+        let rows = [
+            ("nothing was followed", vec![], ""),
+            ("all is done", vec![(synced, done.clone()), (Aim::Gone, done.clone())], ""),
+            (
+                "one is yet to come",
+                vec![(synced, moves.clone()), (synced, done)],
+                "; 1 Machine is not as desired yet: shop/0 create under way",
+            ),
+            (
+                "one has yet to go",
+                vec![(Aim::Gone, waits.clone())],
+                "; 1 Machine is still there: shop/0 waits: for 1 person",
+            ),
+            (
+                "some of each",
+                vec![(Aim::Gone, waits.clone()), (synced, moves), (Aim::Gone, waits)],
+                "; 1 Machine is not as desired yet: shop/1 create under way; \
+                 2 Machines are still there, of which shop/0 waits: for 1 person",
+            ),
+        ];
+        for (row, standings, expected) in rows {
+            let named = standings.into_iter().enumerate().map(|(number, standing)| {
+                (Followed { namespace: "shop".to_owned(), name: number.to_string() }, standing)
+            });
+            assert_eq!(Followup { standings: named.collect() }.rest(), expected, "{row}");
         }
     }
 }

@@ -16,14 +16,15 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use kube::Api;
 use kube::runtime::wait::await_condition;
-use serde_json::json;
+use serde_json::{Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
+use setpoint_api::step::Counts;
 
 pub(crate) use self::apply_set::ApplySet;
 pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::Execution;
-pub(crate) use self::follow::{Aim, Followed, Followup, Standing, condition, follow};
+pub(crate) use self::follow::{Aim, Followed, Followup, condition, follow};
 pub(crate) use self::preview::propose;
 use self::prompt::Consented;
 pub(crate) use self::prompt::agrees;
@@ -42,7 +43,7 @@ const CONNECTING: Duration = Duration::from_secs(30);
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
     /// A plan that `setpoint plan --out` saved: it is applied if it still holds, without asking
-    #[arg(value_name = "PLAN", conflicts_with_all = ["filename", "set", "target", "exclude"])]
+    #[arg(value_name = "PLAN", conflicts_with_all = ["paths", "set", "target", "exclude"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     source: Source,
@@ -139,6 +140,7 @@ impl Apply {
         self.output.show(&proposal.text(self.output.style()))?;
         no_refusals(&proposal)?;
         if !proposal.has_changes() {
+            report_nothing(self.output, &proposal)?;
             return Ok(Outcome::pending_if(proposal.is_stuck()));
         }
         let agreed = self.consent.yes || saved.is_some();
@@ -211,39 +213,34 @@ pub(crate) async fn carry_out(
 }
 
 /// Says what became of it, and how the command ends.
-pub(crate) fn report(output: Output, done: &str, proposal: &Proposal, followup: &Followup) -> Result<Outcome> {
-    let counts = proposal.counts();
+pub(crate) fn report(output: Output, verb: &str, proposal: &Proposal, followup: &Followup) -> Result<Outcome> {
+    let done = proposal.done(|namespace, name| followup.has_done(namespace, name), followup.is_done());
     let text = || {
-        let parts = [(counts.creates, "created"), (counts.updates, "changed"), (counts.deletes, "deleted")];
+        let parts = [(done.creates, "created"), (done.updates, "changed"), (done.deletes, "deleted")];
         let parts: Vec<String> =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        let waiting = followup.waiting().count();
-        match waiting {
-            0 => format!("{done}: {}\n", parts.join(", ")),
-            1 => format!("{done}: {}; 1 Machine is not there yet\n", parts.join(", ")),
-            several => format!("{done}: {}; {several} Machines are not there yet\n", parts.join(", ")),
-        }
+        let parts = if parts.is_empty() { "nothing yet".to_owned() } else { parts.join(", ") };
+        format!("{verb}: {parts}{}\n", followup.rest())
     };
-    let data = || Ok(json!({"proposal": proposal, "machines": followup.data()}));
-    if let Some((followed, why)) = followup.refused().next() {
-        bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
-    }
-    output.print(text, data)?;
-    Ok(Outcome::pending_if(followup.waiting().next().is_some()))
+    output.print(text, || Ok(data(proposal, done, followup)))?;
+    followup.no_refusals()?;
+    Ok(Outcome::pending_if(!followup.is_done()))
+}
+
+/// Says that there was nothing to do, to programs: people have read it.
+pub(crate) fn report_nothing(output: Output, proposal: &Proposal) -> Result<()> {
+    output.print(String::new, || Ok(data(proposal, Counts::default(), &Followup::default())))
+}
+
+fn data(proposal: &Proposal, done: Counts, followup: &Followup) -> Value {
+    let done = json!({"creates": done.creates, "updates": done.updates, "deletes": done.deletes});
+    json!({"proposal": proposal, "done": done, "machines": followup.data()})
 }
 
 /// Says how far Machines are.
 pub(crate) fn report_of(output: Output, followup: &Followup) -> Result<Outcome> {
-    if let Some((followed, why)) = followup.refused().next() {
-        bail!("{}/{} is refused: {}", followed.namespace, inert(&followed.name), inert(why));
-    }
-    let line = |(followed, standing): (&Followed, &Standing)| {
-        let name = inert(&format!("{}/{}", followed.namespace, followed.name));
-        let waits = if matches!(standing, Standing::Done(_)) { "" } else { "waits: " };
-        format!("{name}: {waits}{}\n", inert(standing.message()))
-    };
-    let text = || followup.standings.iter().map(line).collect();
-    output.print(text, || Ok(json!({"machines": followup.data()})))?;
+    output.print(|| followup.lines(), || Ok(json!({"machines": followup.data()})))?;
+    followup.no_refusals()?;
     Ok(Outcome::pending_if(!followup.is_done()))
 }
 

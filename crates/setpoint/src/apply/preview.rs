@@ -16,7 +16,7 @@ use super::follow::condition;
 use crate::approve::Policy;
 use crate::proposal::{Proposal, ProposedSet, holds};
 use crate::session::Session;
-use crate::terminal::inert;
+use crate::terminal::{inert, remark};
 
 /// How long planning may take: a provider has to be asked.
 const PLANNING: Duration = Duration::from_secs(120);
@@ -35,6 +35,18 @@ pub(crate) struct Question {
     pub(crate) deletes: Vec<Target>,
 }
 
+impl Question {
+    /// Whether a change set asks for the same: of the same Machines the same, as far as that is theirs to say.
+    pub(crate) fn is_asked_by(&self, spec: &ChangeSetSpec) -> bool {
+        let said = |object: &serde_json::Map<String, Value>| {
+            let part = |name: &str| object.get(name).cloned().unwrap_or_default();
+            (part("metadata")["name"].clone(), part("spec"))
+        };
+        let all = |objects: &[serde_json::Map<String, Value>]| objects.iter().map(said).collect::<Vec<_>>();
+        all(&self.objects) == all(&spec.objects) && self.deletes == spec.deletes
+    }
+}
+
 /// What a draft would change. Machines whose place is not there yet say that they are planned later.
 pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) -> Result<Proposal> {
     let mut proposal = Proposal::default();
@@ -45,6 +57,10 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
         if matches!(policy, Policy::Absent) {
             absent.insert(key.environment.clone());
             continue;
+        }
+        if matches!(policy, Policy::Hidden) {
+            let environment = inert(&key.environment);
+            remark(&format!("who must approve what in environment {environment} is hidden from you, and may differ"));
         }
         let status = preview(session, key, question, user).await?;
         let holds = holds(&status.steps, policy.approval(), user);
@@ -177,4 +193,39 @@ fn hopeless(status: Option<&ChangeSetStatus>) -> Option<&str> {
     let planned = condition(&status?.conditions, "Planned")?;
     let is_final = matches!(planned.reason.as_deref(), Some("TooManySteps" | "UnsoundPlan"));
     planned.message.as_deref().filter(|_| is_final)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_again_asks_for_the_same() {
+        let object = |name: &str, version: &str, cores: u32| {
+            let metadata = json!({"name": name, "resourceVersion": version});
+            json!({"metadata": metadata, "spec": {"cores": cores}}).as_object().cloned().unwrap_or_default()
+        };
+        let target = |name: &str| Target { namespace: "shop".into(), name: name.into(), kind: "Machine".into() };
+        let question = Question { objects: vec![object("web", "2", 2)], deletes: vec![target("db")] };
+        let rows = [
+            ("the same, of another version", vec![object("web", "1", 2)], vec![target("db")], true),
+            ("another spec", vec![object("web", "2", 3)], vec![target("db")], false),
+            ("another Machine", vec![object("mail", "2", 2)], vec![target("db")], false),
+            ("more Machines", vec![object("web", "2", 2), object("mail", "2", 2)], vec![target("db")], false),
+            ("another deletion", vec![object("web", "2", 2)], vec![target("mail")], false),
+            ("no deletion", vec![object("web", "2", 2)], vec![], false),
+        ];
+        for (row, objects, deletes, expected) in rows {
+            let spec = ChangeSetSpec {
+                environment: "lab".to_owned(),
+                mode: Mode::Execute,
+                objects,
+                deletes,
+                requested_by: "carol".to_owned(),
+            };
+            assert_eq!(question.is_asked_by(&spec), expected, "{row}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Step;
 
 pub(crate) use self::policy::Policy;
-pub(crate) use self::review::{Verdict, judged, post};
+pub(crate) use self::review::{Judgement, Verdict, give};
 pub(crate) use self::signature::Signer;
 use crate::apply::agrees;
 use crate::outcome::Outcome;
@@ -119,8 +119,7 @@ impl Arguments {
         let comment = self.comment.clone();
         let (change_set_uid, signer) = (set.metadata.uid.clone(), signer.as_ref());
         let verdict = Verdict { namespace, gate: name, change_set_uid, decision, digests, comment, signer };
-        let review = post(session, &user, verdict).await?;
-        judged(session, &review).await?;
+        let review = give(session, &user, verdict).await?.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
         let text = || format!("{done} {count} of {}\n", inert(name));
         self.output.print(text, || Ok(data(&set, decision, &steps, Some(&review))))?;

@@ -11,7 +11,7 @@ use crate::session::Session;
 pub(crate) enum Policy {
     /// There is no such environment.
     Absent,
-    /// The user may not read it. The default is as good a guess as any; the server decides anyway.
+    /// The user may not read it. What it shows is guessed to be the default, and nothing is approved by that guess.
     Hidden,
     Known(Option<Box<Approval>>),
 }

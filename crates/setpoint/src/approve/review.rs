@@ -1,5 +1,6 @@
 //! A person's verdict on steps, as the object that carries it.
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -12,6 +13,7 @@ use setpoint_api::review::{Decision, Review, ReviewSpec};
 
 use super::signature::Signer;
 use crate::apply::condition;
+use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
 use crate::token;
@@ -36,8 +38,58 @@ pub(crate) struct Verdict<'a> {
     pub(crate) signer: Option<&'a Signer>,
 }
 
-/// Posts a verdict as the user, signed where there is something to sign with.
-pub(crate) async fn post(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Review> {
+/// What became of a verdict.
+#[derive(Debug)]
+pub(crate) enum Judgement {
+    /// It counts.
+    Counted(Box<Review>),
+    /// The user may not review here, in the server's words.
+    Forbidden(String),
+    /// It is written and does not count: the reason in one word, and in a sentence.
+    Void { reason: String, message: String },
+}
+
+impl Judgement {
+    /// The review, or why there is none that counts.
+    pub(crate) fn counted(self) -> Result<Review> {
+        match self {
+            Judgement::Counted(review) => Ok(*review),
+            void => bail!(void.to_string()),
+        }
+    }
+
+    /// Whether it is about steps that are no longer what they were.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Judgement::Void { reason, .. } if reason == "Stale")
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Judgement::Counted(_) => f.write_str("the review counts"),
+            Judgement::Forbidden(why) => {
+                write!(f, "you may not review here: {why}; the ClusterRole setpoint:reviewer lets people review")
+            }
+            Judgement::Void { reason, message } => write!(f, "the review does not count ({reason}): {message}"),
+        }
+    }
+}
+
+/// Gives a verdict as the user, signed where there is something to sign with, and waits until it was judged.
+pub(crate) async fn give(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Judgement> {
+    let (namespace, gate) = (verdict.namespace, verdict.gate);
+    let review = written(session, user, verdict).await?;
+    let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), namespace);
+    match reviews.create(&PostParams::default(), &review).await {
+        Ok(review) => judged(reviews, review).await,
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Judgement::Forbidden(words(&status))),
+        Err(error) => Err(session.server.unreachable(error)).with_context(|| format!("cannot review {}", inert(gate))),
+    }
+}
+
+/// A verdict as it is posted.
+async fn written(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Review> {
     // In whole seconds, as the API writes times: what is signed must read the same afterwards.
     let now = Timestamp::now().round(Unit::Second).context("the time cannot be rounded")?;
     // Not everybody may read by what the control plane is known; only a signature cannot do without.
@@ -63,22 +115,13 @@ pub(crate) async fn post(session: &Session, user: &str, verdict: Verdict<'_>) ->
     if let Some(signer) = verdict.signer {
         spec.signature = Some(signer.sign(&spec.statement(verdict.namespace))?);
     }
-    let review = Review {
-        metadata: ObjectMeta { generate_name: Some(format!("{}-", verdict.gate)), ..ObjectMeta::default() },
-        spec,
-        status: None,
-    };
-    let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), verdict.namespace);
-    let posted =
-        reviews.create(&PostParams::default(), &review).await.map_err(|error| session.server.unreachable(error));
-    posted.with_context(|| format!("cannot review {}", inert(verdict.gate)))
+    let metadata = ObjectMeta { generate_name: Some(format!("{}-", verdict.gate)), ..ObjectMeta::default() };
+    Ok(Review { metadata, spec, status: None })
 }
 
-/// Waits until the gatekeeper has judged a review, and says why if it does not count.
-pub(crate) async fn judged(session: &Session, review: &Review) -> Result<()> {
-    let namespace = review.metadata.namespace.as_deref().unwrap_or_default();
+/// Waits until the gatekeeper has judged a review.
+async fn judged(reviews: Api<Review>, review: Review) -> Result<Judgement> {
     let name = review.metadata.name.as_deref().unwrap_or_default();
-    let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), namespace);
     let accepted = |review: &Review| {
         let conditions = &review.status.as_ref()?.conditions;
         condition(conditions, "Accepted").filter(|accepted| accepted.status != ConditionStatus::Unknown).cloned()
@@ -91,11 +134,12 @@ pub(crate) async fn judged(session: &Session, review: &Review) -> Result<()> {
             bail!("the review {} is written, and nobody has judged it yet; see that the controllers run", inert(name))
         }
     };
-    match found.as_ref().and_then(accepted) {
+    let Some(found) = found else { bail!("the review {} was deleted before it was judged", inert(name)) };
+    let word = |text: Option<String>| inert(&text.unwrap_or_default());
+    Ok(match accepted(&found) {
         Some(accepted) if accepted.status == ConditionStatus::False => {
-            let reason = inert(accepted.reason.as_deref().unwrap_or_default());
-            bail!("the review does not count ({reason}): {}", inert(accepted.message.as_deref().unwrap_or_default()))
+            Judgement::Void { reason: word(accepted.reason), message: word(accepted.message) }
         }
-        _ => Ok(()),
-    }
+        _ => Judgement::Counted(Box::new(found)),
+    })
 }

@@ -7,9 +7,11 @@ mod saved;
 mod tests;
 mod text;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 use setpoint_api::price::Price;
-use setpoint_api::step::{Counts, Refusal, Step, Target, Waiting};
+use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
 
 pub(crate) use self::approval::{Hold, holds};
 pub(crate) use self::object::{FieldEdit, ObjectAction, ObjectChange};
@@ -83,6 +85,37 @@ impl Proposal {
         counts
     }
 
+    /// How much of it was done: `is_done` says so of a Machine by its namespace and name, `is_cleared` of what others stood
+    /// on, which goes last. All else is done by writing it.
+    pub(crate) fn done(&self, is_done: impl Fn(&str, &str) -> bool, is_cleared: bool) -> Counts {
+        let mut counts = Counts::default();
+        let mut guests: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
+        for step in self.change_sets.iter().flat_map(|set| &set.steps) {
+            guests.entry(&step.target).or_default().insert(step.action);
+        }
+        for (_, actions) in guests.iter().filter(|(target, _)| is_done(&target.namespace, &target.name)) {
+            match () {
+                () if actions.contains(&Action::Create) => counts.creates += 1,
+                () if actions.contains(&Action::Delete) => counts.deletes += 1,
+                () => counts.updates += 1,
+            }
+        }
+        for object in self.objects.iter().filter(|object| !self.is_told_by_steps(object)) {
+            let is_left = match object.kind == MACHINE {
+                true => !is_done(object.namespace.as_deref().unwrap_or_default(), &object.name),
+                false => object.action == ObjectAction::Delete && object.is_ground() && !is_cleared,
+            };
+            match object.action {
+                _ if is_left => {}
+                ObjectAction::Create => counts.creates += 1,
+                ObjectAction::Update => counts.updates += 1,
+                ObjectAction::Delete => counts.deletes += 1,
+                ObjectAction::Unchanged => {}
+            }
+        }
+        counts
+    }
+
     /// By how much the hourly cost changes, as far as prices are known.
     pub(crate) fn hourly_cost_delta(&self) -> Option<Price> {
         let known: Vec<Price> = self.change_sets.iter().filter_map(|set| set.hourly_cost_delta).collect();
@@ -99,6 +132,13 @@ impl ProposedSet {
     /// What the step with this id waits for, where that is people.
     pub(crate) fn hold(&self, step: &str) -> Option<&Hold> {
         self.holds.iter().find(|hold| hold.step == step)
+    }
+
+    /// The digests of the steps that who asks may approve too, with a signature or without.
+    pub(crate) fn own(&self, signs: bool) -> Vec<String> {
+        let held = self.steps.iter().filter_map(|step| Some((step, self.hold(&step.id)?)));
+        let own = held.filter(|(_, hold)| hold.own_counts && (signs || !hold.signed));
+        own.map(|(step, _)| step.digest.clone()).collect()
     }
 
     fn tells_of(&self, object: &ObjectChange) -> bool {

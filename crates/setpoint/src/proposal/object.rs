@@ -71,6 +71,14 @@ impl ObjectChange {
         ObjectChange { kind, namespace, name, action, changes, note: None }
     }
 
+    /// Whether others stand on it, so that it goes only after them.
+    pub(crate) fn is_ground(&self) -> bool {
+        matches!(
+            self.kind.as_str(),
+            "namespace" | "environment.setpoint.dev" | "customresourcedefinition.apiextensions.k8s.io"
+        )
+    }
+
     /// `shop/settings`, or `lab` for what is in no namespace.
     pub(crate) fn title(&self) -> String {
         match &self.namespace {

@@ -177,6 +177,68 @@ fn the_last_line_says_how_much_it_is() {
 }
 
 #[test]
+fn only_what_is_done_is_counted_as_done() {
+    let change = |kind: &str, name: &str, action: ObjectAction| {
+        let namespace = Some("shop".to_owned());
+        ObjectChange { action, ..ObjectChange::between(kind.to_owned(), namespace, name.to_owned(), None, None) }
+    };
+    let objects = vec![
+        change(MACHINE, "web", ObjectAction::Create),
+        change(MACHINE, "db", ObjectAction::Delete),
+        change(MACHINE, "mail", ObjectAction::Delete),
+        change("configmap", "settings", ObjectAction::Update),
+        change("configmap", "other", ObjectAction::Unchanged),
+        change("environment.setpoint.dev", "lab", ObjectAction::Delete),
+    ];
+    let delete = step("db", Action::Delete, Class::Destructive, Some("8"), Vec::new());
+    let (update, start) = (Action::Update, Action::Start);
+    let steps = vec![
+        create(),
+        delete,
+        step("app", update, Class::Benign, Some("9"), Vec::new()),
+        step("app", start, Class::Benign, Some("9"), Vec::new()),
+    ];
+    let proposal = Proposal { objects, change_sets: vec![set(steps, Counts::default())] };
+    type Row<'a> = (&'a str, &'a [&'a str], bool, (u32, u32, u32));
+    let rows: [Row<'_>; 4] = [
+        ("no Machine is", &[], false, (0, 1, 0)),
+        ("a deletion waits", &["web", "app", "mail"], false, (1, 2, 1)),
+        ("one is gone that had no guest", &["mail"], false, (0, 1, 1)),
+        ("all are", &["web", "app", "db", "mail"], true, (1, 2, 3)),
+    ];
+    for (row, done, is_cleared, expected) in rows {
+        let done = proposal.done(|namespace, name| namespace == "shop" && done.contains(&name), is_cleared);
+        assert_eq!((done.creates, done.updates, done.deletes), expected, "{row}");
+    }
+}
+
+#[test]
+fn who_asks_approves_what_they_may() {
+    let steps = || vec![step("db", Action::Delete, Class::Destructive, Some("8"), Vec::new()), create()];
+    let held = |signature: bool, requester_may_approve: bool| {
+        let rule = ApprovalRule {
+            class: Class::Destructive,
+            approvals: 1,
+            roles: Vec::new(),
+            signature,
+            requester_may_approve,
+            expiry_seconds: 60,
+        };
+        let approval = Approval { rules: vec![rule], keys: Vec::new() };
+        ProposedSet { holds: holds(&steps(), Some(&approval), "alice"), ..set(steps(), Counts::default()) }
+    };
+    let rows = [
+        ("it may be anybody", held(false, true), false, 1),
+        ("it may be anybody else", held(false, false), false, 0),
+        ("it must be signed, and is not", held(true, true), false, 0),
+        ("it must be signed, and is", held(true, true), true, 1),
+    ];
+    for (row, set, signs, expected) in rows {
+        assert_eq!(set.own(signs).len(), expected, "{row}");
+    }
+}
+
+#[test]
 fn colours_are_added_and_nothing_else() {
     let proposal = Proposal { objects: Vec::new(), change_sets: vec![set(vec![create()], Counts::default())] };
     let coloured = proposal.text(Style::Coloured);

@@ -69,6 +69,7 @@ impl Controllers {
                 folder: self.data_dir.map_or_else(|| anyhow::Ok(DataDir::default_path()?.join(FOLDER)), Ok)?,
                 cluster: controllers::cluster_id(client.clone()).await?,
                 providers: Providers::default(),
+                sights: environment::Sights::default(),
                 host: in_a_task(),
             },
             caches,

@@ -78,6 +78,7 @@ impl Cluster {
                 folder: folder.path().to_owned(),
                 cluster,
                 providers: Providers::default(),
+                sights: environment::Sights::default(),
                 host: in_a_task(),
             },
             caches,

@@ -126,12 +126,17 @@ impl Office {
 
     /// Gives a verdict, and says what it is told.
     async fn review(&self, who: &str, name: &str, spec: Value) -> Result<Condition> {
+        self.say(who, name, spec).await?;
+        self.answer(name).await
+    }
+
+    async fn say(&self, who: &str, name: &str, spec: Value) -> Result<()> {
         let review = json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": {"name": name}, "spec": spec,
         });
         let reviews: Api<Review> = Api::namespaced(self.person(who)?, NAMESPACE);
         reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
-        self.answer(name).await
+        Ok(())
     }
 
     async fn answer(&self, name: &str) -> Result<Condition> {
@@ -292,6 +297,35 @@ async fn a_review_that_does_not_count_is_told_why_and_audited() -> Result<()> {
     Ok(())
 }
 
+/// One that counted, and that nobody used before its time was over.
+#[tokio::test]
+async fn an_approval_ends_with_its_time() -> Result<()> {
+    let office = Office::open(rules(1)).await?;
+    let steps = digests(&office.ask("web", "Execute").await?);
+    let mut spec = verdict("alice", "web", "Approve", &steps);
+    let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(8);
+    spec["expiresAt"] = json!(expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let answer = office.review("alice", "yes", spec).await?;
+    ensure!(reason(&answer) == "Counted", "{answer:?}");
+    office.told("yes", "Expired").await?;
+    office.gate("web", GatePhase::Waiting).await?;
+    office.until("web", |set| phase(set) == Some(Phase::Waiting)).await?;
+    office.audited("Expired").await?;
+
+    let machines: Api<Machine> = Api::namespaced(office.person("carol")?, NAMESPACE);
+    machines.create(&PostParams::default(), &serde_json::from_value(machine())?).await?;
+    let machines = &machines;
+    let waits = |machine: &Machine| {
+        let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+        let mut synced = conditions.filter(|condition| condition.type_ == "Synced");
+        synced.any(|synced| synced.reason.as_deref() == Some("Waiting"))
+    };
+    let web = wait_for("the Machine to wait", PATIENCE, || async { Ok(machines.get_opt("web").await?.filter(waits)) });
+    let made = web.await?.status.and_then(|status| status.provider_id);
+    ensure!(made.is_none(), "it was made by a leave that had ended");
+    Ok(())
+}
+
 #[tokio::test]
 async fn nobody_reviews_or_asks_in_anothers_name() -> Result<()> {
     let office = Office::open(rules(1)).await?;
@@ -361,7 +395,8 @@ async fn what_was_approved_is_done_once() -> Result<()> {
     let deleting = office.own_change_set().await?;
     ensure!(deleting.spec.requested_by == "carol", "{:?}", deleting.spec);
     let name = deleting.metadata.name.clone().context("a name")?;
-    office.review("bob", "goodbye", verdict("bob", &name, "Approve", &digests(&deleting))).await?;
+    // It goes with the Machine, perhaps before anybody can read what it was told.
+    office.say("bob", "goodbye", verdict("bob", &name, "Approve", &digests(&deleting))).await?;
     let (machines, name) = (&machines, &name);
     wait_for("the Machine to go", PATIENCE, || async { Ok(machines.get_opt("web").await?.is_none().then_some(())) })
         .await

@@ -90,6 +90,11 @@ async fn kubectl_sees_which_plan_serves_a_goal() -> Result<()> {
     follow_on("goals.txt", &Server::start(SETPOINT).await?)
 }
 
+#[tokio::test]
+async fn kubectl_asks_people_before_a_machine_loses_data() -> Result<()> {
+    follow_on("machines.txt", &Server::start(SETPOINT).await?)
+}
+
 /// Runs a script on a server of its own, on which nobody else acts, and compares what its commands print.
 async fn follow(name: &str) -> Result<()> {
     follow_on(name, &Server::start_with(SETPOINT, &["--store", "embedded", "--no-controllers"]).await?)

@@ -7,4 +7,8 @@ mod crashes;
 mod drift;
 mod guarding;
 mod life;
+mod orphans;
+mod people;
 mod places;
+mod staleness;
+mod telling;

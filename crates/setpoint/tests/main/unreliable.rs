@@ -80,6 +80,7 @@ impl Cluster {
                 folder: PathBuf::new(),
                 cluster: self.id.clone(),
                 providers: Providers::default(),
+                sights: environment::Sights::default(),
                 host: in_a_task(),
             },
             caches,

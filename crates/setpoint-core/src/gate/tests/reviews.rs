@@ -349,3 +349,25 @@ fn reviews_read_as_sentences() {
     let expected = "review r by alice does not count: it expired at 2026-11-15T12:00:00Z";
     assert_eq!(reviewed(ignored).to_string(), expected);
 }
+
+#[test]
+fn an_approval_counts_for_what_people_are_asked_about() {
+    let strict = || ApprovalRule { requester_may_approve: false, ..rule(Class::Destructive, 1) };
+    let given = |who: &str| vec![approve(who, &["web"]).named("it")];
+    let interrupts = || Step { interrupts: true, ..destroy("web") };
+    let rows = [
+        (
+            "by who asked, of what also interrupts, which anybody may approve and nobody must",
+            interrupts(),
+            strict(),
+            "carol",
+            Some(Discount::Requester),
+        ),
+        ("by another", interrupts(), strict(), "alice", None),
+        ("by who asked, where nobody must be asked", interrupts(), rule(Class::Destructive, 0), "carol", None),
+    ];
+    for (name, step, rule, who, expected) in rows {
+        let world = World::of(vec![step]).rules(vec![rule]).reviews(given(who));
+        assert_eq!(ignored(&world, "it"), expected, "{name}");
+    }
+}

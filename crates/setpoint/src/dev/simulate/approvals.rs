@@ -8,12 +8,15 @@ use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine};
 use setpoint_api::price::Price;
+use setpoint_api::requester::requested_by;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::{Action, Step};
+use setpoint_core::plan::GUEST;
 use setpoint_deployer::Operation;
 use setpoint_deployer::simulated::{Effect, Entry};
 
 use super::ledger::Books;
+use super::places::TAKEN;
 use super::rules::{title, uid};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -82,8 +85,12 @@ impl Approvals {
     }
 
     /// Something reached a place.
-    pub(super) fn reached(&mut self, entry: &Entry, broken: &mut Vec<String>) {
+    pub(super) fn reached(&mut self, books: &Books, place: &str, entry: &Entry, broken: &mut Vec<String>) {
         let owner = entry.owner.as_deref().unwrap_or_default();
+        let goes = entry.operation == Operation::Delete && entry.effect != Effect::None;
+        if goes && owner.starts_with(TAKEN) && !self.may_go(books, place, entry) {
+            broken.push(format!("this was there before us, belongs to nothing, and goes without leave: {entry}"));
+        }
         if entry.operation == Operation::Observe || entry.effect == Effect::None || !self.machines.contains(owner) {
             return;
         }
@@ -102,6 +109,24 @@ impl Approvals {
         }
     }
 
+    /// Whether enough people were asked about a guest that belongs to nothing, and agreed.
+    fn may_go(&self, books: &Books, place: &str, entry: &Entry) -> bool {
+        let environment = books.environments.get(place);
+        let approval = environment.and_then(|environment| environment.spec.approval.clone()).unwrap_or_default();
+        let is_it = |step: &Step| step.target.kind == GUEST && Some(&*step.target.name) == entry.instance.as_deref();
+        let mut asked = self.listed.iter().filter(|(_, step)| is_it(step));
+        asked.any(|((set, digest), step)| {
+            let Some(set) = self.sets.get(set).filter(|set| set.spec.environment == place) else { return false };
+            let agrees = |review: &&Review, expiry| self.approves(review, set, digest, entry.at, expiry);
+            step.classes().into_iter().all(|class| {
+                let needed = approval.requirement(class);
+                let approvers = self.reviews.values().filter(|review| agrees(review, needed.expiry_seconds));
+                let approvers: BTreeSet<&str> = approvers.map(|review| review.spec.reviewer.as_str()).collect();
+                approvers.len() >= needed.approvals as usize
+            })
+        })
+    }
+
     fn judge(&self, books: &Books, machine: &Machine, intent: &Intent) -> Result<(), String> {
         let environment = books.environments.get(&machine.spec.environment);
         let approval = environment.and_then(|environment| environment.spec.approval.clone()).unwrap_or_default();
@@ -116,8 +141,9 @@ impl Approvals {
         for class in step.classes() {
             let needed = approval.requirement(class);
             let counts = |review: &&Review| {
-                self.approves(review, set, intent, needed.expiry_seconds)
-                    && (needed.requester_may_approve || review.spec.reviewer != set.spec.requested_by)
+                let has_asked = [set.spec.requested_by.as_str(), requested_by(&machine.metadata)];
+                self.approves(review, set, &intent.digest, intent.started_at, needed.expiry_seconds)
+                    && (needed.requester_may_approve || !has_asked.contains(&review.spec.reviewer.as_str()))
             };
             let approvers: BTreeSet<&str> =
                 self.reviews.values().filter(counts).map(|review| review.spec.reviewer.as_str()).collect();
@@ -129,7 +155,14 @@ impl Approvals {
     }
 
     /// Whether a review approves exactly this step of exactly this change set, and did so in time.
-    fn approves(&self, review: &Review, set: &ChangeSet, intent: &Intent, expiry_seconds: u32) -> bool {
+    fn approves(
+        &self,
+        review: &Review,
+        set: &ChangeSet,
+        digest: &String,
+        when: Timestamp,
+        expiry_seconds: u32,
+    ) -> bool {
         let created = |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
             meta.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0)
         };
@@ -139,9 +172,9 @@ impl Approvals {
         review.spec.decision == Decision::Approve
             && review.metadata.namespace == set.metadata.namespace
             && Some(&review.spec.gate) == set.metadata.name.as_ref()
-            && review.spec.digests.contains(&intent.digest)
+            && review.spec.digests.contains(digest)
             && at >= created(&set.metadata)
-            && intent.started_at <= ends
+            && when <= ends
     }
 }
 

@@ -54,6 +54,7 @@ impl Crew {
             folder: PathBuf::new(),
             cluster: world.cluster.clone(),
             providers: Providers::default(),
+            sights: environment::Sights::default(),
             host: hosted(&agents),
         };
         let controllers = manager::controllers(&context, &scheduling, &caches, environments);

@@ -95,6 +95,7 @@ impl Driver {
         places::peace(&self.world)?;
         let begin = Instant::now();
         loop {
+            self.users.provide(&self.world.ledger).await.context("people cannot write settings")?;
             self.users.settle_somewhere(&self.world.ledger).await;
             self.users.leave_what_goes(&self.world.ledger).await;
             self.users.approve_everything(&self.world.ledger).await.context("people cannot approve")?;
@@ -346,7 +347,7 @@ impl Driver {
         self.strangers.settle(&self.world);
         for (place, entry) in self.read.news(&self.world) {
             self.say("place", &format!("{place}: {entry}"));
-            self.world.ledger.rules(|rules, _| rules.reached(&entry));
+            self.world.ledger.rules(|rules, books| rules.reached(books, place, &entry));
         }
         let broken = |rules: &mut Rules, _: &Books| {
             let mut broken = rules.broken();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use parking_lot::Mutex;
@@ -31,6 +31,7 @@ pub(super) struct Books {
     pub(super) replica_sets: Shelf<ReplicaSet>,
     pub(super) deployments: Shelf<Deployment>,
     pub(super) jobs: Shelf<Job>,
+    pub(super) config_maps: Shelf<ConfigMap>,
     pub(super) services: Shelf<Service>,
     pub(super) endpoint_slices: Shelf<EndpointSlice>,
     pub(super) endpoints: Shelf<Endpoints>,
@@ -85,6 +86,7 @@ impl Ledger {
                 let (before, after) = put(&mut books.jobs, name, value);
                 rules.job_changed(before.as_deref(), after.as_deref());
             }
+            "/core/configmaps/" => drop(put(&mut books.config_maps, name, value)),
             "/core/services/" => drop(put(&mut books.services, name, value)),
             "/core/endpoints/" => drop(put(&mut books.endpoints, name, value)),
             "/discovery.k8s.io/endpointslices/" => drop(put(&mut books.endpoint_slices, name, value)),

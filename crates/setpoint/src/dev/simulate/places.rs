@@ -21,6 +21,11 @@ use super::world::World;
 /// The Environments that people declare.
 pub(super) const NAMES: [&str; 2] = ["east", "west"];
 
+/// How the owners of orphans are called: of those that we made, and of those that were there before and are lost for ever
+/// when they go.
+const MADE: &str = "made-for-";
+pub(super) const TAKEN: &str = "taken-for-";
+
 /// What was put at each place that is not ours.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(BTreeMap<&'static str, Vec<Instance>>);
@@ -106,7 +111,7 @@ pub(super) fn unmet(world: &World, books: &Books) -> Vec<String> {
         let pods: Vec<&Pod> = books.pods.values().map(|pod| &**pod).filter(|pod| is_here(pod)).collect();
         let machines = books.machines.values().filter(|machine| machine.spec.environment == name);
         let machines: Vec<_> = machines.map(|machine| &**machine).collect();
-        machines.iter().for_each(|machine| convergence::machine(machine, &truth, &mut unmet));
+        machines.iter().for_each(|machine| convergence::machine(books, machine, &truth, &mut unmet));
         let owners = pods.iter().map(|pod| &pod.metadata).chain(machines.iter().map(|machine| &machine.metadata));
         let uids: BTreeSet<&str> = owners.map(uid).collect();
         let active = pods.iter().filter(|pod| pod_state::is_active(pod)).map(|pod| uid(&pod.metadata)).collect();
@@ -123,10 +128,22 @@ fn ours<'t>(world: &World, truth: &'t [Instance]) -> impl Iterator<Item = &'t Ma
     marks.filter(move |mark| *mark.cluster == *cluster)
 }
 
+/// Puts something at a place that carries our mark and belongs to nothing: made by us, or taken over.
+fn abandon(name: &str, place: &Place, world: &World, dice: &Dice) -> String {
+    let (kind, intent) = if dice.permille(500) { (MADE, Some("lost".into())) } else { (TAKEN, None) };
+    let owner_uid = format!("{kind}{:08x}", dice.below(1 << 32)).into();
+    let mark = Mark { cluster: world.cluster.as_str().into(), owner_uid, intent, spec_digest: None };
+    let id = place.plant("abandoned", Some(mark.clone()), &Fields::default());
+    format!("{id} at {name} belongs to {}, which never was", mark.owner_uid)
+}
+
 /// Has a place behave in another way. Says how.
 pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
     let places = all(world);
     let Some((name, place)) = dice.pick(&places) else { return Ok("there is no place yet".to_owned()) };
+    if dice.permille(100) {
+        return Ok(abandon(name, place, world, dice));
+    }
     if dice.permille(300) {
         let truth = place.truth();
         let ours: Vec<&Instance> = truth

@@ -122,8 +122,8 @@ impl Rules {
     }
 
     /// Something reached a place.
-    pub(super) fn reached(&mut self, entry: &Entry) {
-        self.approvals.reached(entry, &mut self.broken);
+    pub(super) fn reached(&mut self, books: &Books, place: &str, entry: &Entry) {
+        self.approvals.reached(books, place, entry, &mut self.broken);
     }
 
     pub(super) fn job_changed(&mut self, before: Option<&Job>, after: Option<&Job>) {

@@ -70,6 +70,7 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let alice = Signer::new(folder.path(), "alice")?;
     let bob = Signer::new(folder.path(), "bob")?;
+    let clerk = Signer::new(folder.path(), "clerk")?;
     let mallory = Signer::new(folder.path(), "mallory")?;
     let key = |signer: &Signer, principal: &str, role: &str| {
         anyhow::Ok(json!({"publicKey": signer.public()?, "principal": principal, "role": role}))
@@ -77,7 +78,9 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let rule = |class: &str| json!({"class": class, "approvals": 1, "signature": true, "roles": ["operator"]});
     let office = Office::open(json!({
         "rules": [rule("Benign"), rule("Spend")],
-        "keys": [key(&alice, "alice", "operator")?, key(&bob, "bob", "operator")?],
+        "keys": [
+            key(&alice, "alice", "operator")?, key(&clerk, "alice", "clerk")?, key(&bob, "bob", "operator")?,
+        ],
     }))
     .await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(office.admin.clone());
@@ -96,6 +99,7 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
         ("git", signed(spec("for-git-0123456789"), &alice, "git")?, "OtherNamespace"),
         ("stranger", signed(spec("stranger-0123456789"), &mallory, "setpoint-gate")?, "KeyNotListed"),
         ("of-bob", signed(spec("of-bob-0123456789"), &bob, "setpoint-gate")?, "KeyOfAnother"),
+        ("as-clerk", signed(spec("as-clerk-0123456789"), &clerk, "setpoint-gate")?, "RoleNotAllowed"),
         ("altered", altered, "InvalidSignature"),
     ];
     for (name, spec, expected) in rows {
@@ -111,6 +115,11 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let is_recorded =
         |set: &ChangeSet| set.status.iter().flat_map(|status| &status.nonces).any(|used| used.nonce == NONCE);
     office.until("web", is_recorded).await?;
+
+    // A copy is one while the first is there, too, and takes nothing from it.
+    let copy = office.review("alice", "copy", approval.clone()).await?;
+    ensure!(reason(&copy) == "NonceUsed", "{copy:?}");
+    office.told("approval", "Counted").await?;
 
     let reviews: Api<Review> = Api::namespaced(office.admin.clone(), NAMESPACE);
     reviews.delete("approval", &DeleteParams::default()).await?;

@@ -5,7 +5,9 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use setpoint_api::requester::RECONCILE_AT;
 use setpoint_testkit::{Client, Server, wait_for};
 
 use crate::SETPOINT;
@@ -79,6 +81,17 @@ impl Cluster {
     /// Waits until all that a Machine asks for is carried out.
     pub(super) async fn synced(&self, name: &str) -> Result<Value> {
         self.until(name, "the Machine to be synced", is_synced).await
+    }
+
+    /// Asks for a fresh look at a Machine, and waits until what it showed is on record.
+    pub(super) async fn look_again(&self, name: &str) -> Result<Value> {
+        let asked = Timestamp::now();
+        self.change(name, json!({"metadata": {"annotations": {RECONCILE_AT: asked.to_string()}}})).await?;
+        let is_later = |machine: &Value| {
+            let seen = machine["status"]["observedAt"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+            seen.is_some_and(|seen| seen >= asked)
+        };
+        self.until(name, "a fresh look", is_later).await
     }
 
     pub(super) async fn gone(&self, name: &str) -> Result<()> {

@@ -74,7 +74,9 @@ async fn a_guest_that_vanished_is_made_again() -> Result<()> {
     cluster.make("web", json!({"cores": 2})).await?;
     let before = cluster.synced("web").await?;
     cluster.configure(json!({"driftEveryMs": 300, "drift": ["vanished"]})).await?;
-    let is_new = |web: &Value| done(web).len() >= 2;
+    let is_new = |web: &Value| {
+        web["status"]["providerId"].is_string() && web["status"]["providerId"] != before["status"]["providerId"]
+    };
     cluster.until("web", "another guest", is_new).await?;
     cluster.configure(json!({"driftEveryMs": null})).await?;
     let is_whole = |web: &Value| is_synced(web) && condition(web, "Ready")["status"] == "True";

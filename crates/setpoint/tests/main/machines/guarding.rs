@@ -80,14 +80,38 @@ async fn limits_hold_across_a_restart() -> Result<()> {
     cluster.until(made[1], "the limit to hold it", |machine| stands(machine, "OverLimit")).await?;
     cluster.server.kill9()?;
     cluster.server.restart().await?;
-    let path = format!("{MACHINES}/{}", made[1]);
-    cluster.client()?.patch(&path, "merge-patch", &json!({"metadata": {"annotations": {"now": "again"}}})).await?;
-    let held = cluster.until(made[1], "the limit to hold it still", |machine| stands(machine, "OverLimit")).await?;
+    let held = cluster.look_again(made[1]).await?;
+    ensure!(stands(&held, "OverLimit"), "the limit holds it no longer: {held:#}");
     let message = text(&condition(&held, "Synced")["message"]);
     ensure!(message.contains("maxDestroysPerHour 1 is used up until "), "{message}");
     let ledger = cluster.environment().await?["status"]["ledger"].clone();
     ensure!(ledger.as_array().is_some_and(|ledger| ledger.len() == 1), "{ledger:#}");
     cluster.guest(&held)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_limit_holds_is_made_when_something_goes() -> Result<()> {
+    let mut cluster = Cluster::start(json!({}), json!({"guardrails": {"maxInstances": 1}})).await?;
+    cluster.make("first", json!({"cores": 1})).await?;
+    cluster.synced("first").await?;
+    cluster.make("second", json!({"cores": 1})).await?;
+    let is_full = |machine: &Value| {
+        let message = text(&condition(machine, "Synced")["message"]);
+        stands(machine, "OverLimit") && message.contains("maxInstances 1 is used up until something else goes")
+    };
+    cluster.until("second", "the limit to hold it", is_full).await?;
+    cluster.server.kill9()?;
+    cluster.server.restart().await?;
+    let held = cluster.look_again("second").await?;
+    ensure!(stands(&held, "OverLimit") && cluster.made()? == 1, "the limit holds it no longer: {held:#}");
+    cluster.until("second", "the limit to say so", is_full).await?;
+    cluster.delete("first").await?;
+    cluster.gone("first").await?;
+    let second = cluster.synced("second").await?;
+    cluster.guest(&second)?;
+    ensure!(cluster.truth()?.len() == 1 && cluster.made()? == 2, "one after the other: {second:#}");
+    cluster.until_environment("room", |lab| condition(lab, "WithinLimits")["status"] == "True").await?;
     Ok(())
 }
 

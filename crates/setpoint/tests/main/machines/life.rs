@@ -9,8 +9,8 @@ use super::cluster::{Cluster, condition, done, text};
 async fn a_machine_is_made_changed_and_deleted() -> Result<()> {
     let cluster = Cluster::start(json!({"hourlyPrice": "0.10", "startMs": 20}), json!({})).await?;
     cluster.make("web", json!({"cores": 2, "memory": "1Gi", "env": [{"name": "MODE", "value": "test"}]})).await?;
-    let web = cluster.synced("web").await?;
-    ensure!(condition(&web, "Ready")["status"] == "True", "{web:#}");
+    cluster.synced("web").await?;
+    let web = cluster.until("web", "its guest to run", |web| condition(web, "Ready")["status"] == "True").await?;
     ensure!(condition(&web, "Drifted")["status"] == "False", "{web:#}");
     ensure!(web["status"]["run"] == "running" && web["status"]["hourlyCost"] == "0.10", "{web:#}");
     ensure!(web["status"]["observed"]["memory"] == "1024MiB", "{web:#}");

@@ -8,10 +8,12 @@ use setpoint_core::observation::Reading;
 use setpoint_core::value::Value;
 use setpoint_deployer::provider::Instance;
 
+use crate::dev::simulate::ledger::Books;
 use crate::dev::simulate::rules::{title, uid};
+use crate::dev::simulate::users::SETTINGS;
 
 /// `truth` is what is at the Machine's place.
-pub(in crate::dev::simulate) fn machine(machine: &Machine, truth: &[Instance], unmet: &mut Vec<String>) {
+pub(in crate::dev::simulate) fn machine(books: &Books, machine: &Machine, truth: &[Instance], unmet: &mut Vec<String>) {
     let title = title(&machine.metadata);
     if machine.metadata.deletion_timestamp.is_some() {
         unmet.push(format!("the Machine {title} is still being deleted: {}", said(machine)));
@@ -39,6 +41,15 @@ pub(in crate::dev::simulate) fn machine(machine: &Machine, truth: &[Instance], u
     if let Some(wanted) = wanted.filter(|wanted| cores != Reading::Known(wanted)) {
         unmet.push(format!("the guest of {title} has {cores:?} cores, and should have {wanted:?}: {}", said(machine)));
     }
+    if let Some(wanted) = colour(books).filter(|_| !machine.spec.variables_from.is_empty()) {
+        let colour = match instance.guest.config.field("env") {
+            Reading::Known(Value::Map(env)) => env.get("COLOUR"),
+            _ => None,
+        };
+        if colour != Some(&Value::from(wanted)) {
+            unmet.push(format!("the guest of {title} is {colour:?}, and should be {wanted}: {}", said(machine)));
+        }
+    }
     let run = instance.guest.run.known().map(|word| &**word);
     let is_so = match machine.spec.run {
         None => true,
@@ -58,6 +69,12 @@ pub(in crate::dev::simulate) fn machine(machine: &Machine, truth: &[Instance], u
         }
         _ => {}
     }
+}
+
+/// What the settings say that Machines take values from.
+fn colour(books: &Books) -> Option<&str> {
+    let settings = books.config_maps.get(&format!("default/{SETTINGS}"))?;
+    settings.data.as_ref()?.get("COLOUR").map(String::as_str)
 }
 
 /// Whether it asks for another image for a guest that was there before it: only a new guest could have it, and would be

@@ -1,5 +1,6 @@
 //! What people do to Machines, and what they say of the changes that wait for them.
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
@@ -10,19 +11,26 @@ use setpoint_api::review::Review;
 use super::{NAMESPACE, Users};
 use crate::dev::simulate::ledger::{Books, Ledger};
 use crate::dev::simulate::places;
+use crate::dev::simulate::rules::title;
 
 const MACHINES: [&str; 4] = ["db", "cache", "build", "old"];
 /// Who may say something. The first of them is also the one who asks for everything.
 pub(super) const PEOPLE: [&str; 3] = ["admin", "bob", "carol"];
 /// A guest that was there before us, at every place.
 pub(super) const EXISTING: &str = "101";
+/// The ConfigMap that one of the Machines takes a value from.
+pub(in crate::dev::simulate) const SETTINGS: &str = "settings";
 
-pub(super) const ACTIONS: [(u32, Action); 9] = [
+pub(super) const ACTIONS: [(u32, Action); 13] = [
     (4, Action::CreateMachine),
     (4, Action::ChangeMachine),
     (2, Action::TurnMachine),
     (1, Action::ReplaceMachine),
     (2, Action::DeleteMachine),
+    (2, Action::ChangeSettings),
+    (1, Action::Preview),
+    (2, Action::Propose),
+    (2, Action::CarryOut),
     (4, Action::Approve),
     (1, Action::ApproveAnother),
     (1, Action::Reject),
@@ -36,6 +44,13 @@ pub(super) enum Action {
     TurnMachine,
     ReplaceMachine,
     DeleteMachine,
+    ChangeSettings,
+    /// Asks what would be done.
+    Preview,
+    /// Asks others for their leave before something is written.
+    Propose,
+    /// Writes what was proposed, approved or not.
+    CarryOut,
     Approve,
     /// What was approved is not what is asked for.
     ApproveAnother,
@@ -59,6 +74,21 @@ impl Users {
             }
             Action::ReplaceMachine => self.any(&books.machines, json!({"spec": {"image": self.image()?}})),
             Action::DeleteMachine => self.any(&books.machines, Value::Null),
+            Action::ChangeSettings => Some((SETTINGS.to_owned(), settings(dice.pick(&["blue", "red"])?))),
+            Action::Preview => self.proposal(books, "Preview"),
+            Action::Propose => self.proposal(books, "Execute"),
+            Action::CarryOut => {
+                let is_proposal = |set: &&ChangeSet| {
+                    let spec = &set.spec;
+                    spec.mode == Mode::Execute && !(spec.objects.is_empty() && spec.deletes.is_empty())
+                };
+                let sets: Vec<&ChangeSet> = books.change_sets.values().map(|set| &**set).filter(is_proposal).collect();
+                let spec = &dice.pick(&sets)?.spec;
+                match (spec.objects.first(), spec.deletes.first()) {
+                    (Some(object), _) => Some((object.get("metadata")?["name"].as_str()?.to_owned(), json!(object))),
+                    (None, gone) => Some((gone?.name.clone(), Value::Null)),
+                }
+            }
             Action::Approve => self.verdict(self.asked(books)?, "Approve"),
             Action::Reject => {
                 let (name, mut review) = self.verdict(self.asked(books)?, "Reject")?;
@@ -83,8 +113,21 @@ impl Users {
                 self.patch::<Machine>(name, body).await
             }
             Action::DeleteMachine => self.delete::<Machine>(name).await,
+            Action::ChangeSettings => self.apply::<ConfigMap>(name, body).await,
+            Action::Preview | Action::Propose => self.create::<ChangeSet>(body).await,
+            Action::CarryOut if body.is_null() => self.delete::<Machine>(name).await,
+            Action::CarryOut => self.apply::<Machine>(name, body).await,
             Action::Approve | Action::ApproveAnother | Action::Reject => self.say(body).await,
             Action::WithdrawReview => self.delete::<Review>(name).await,
+        }
+    }
+
+    /// Sees to it that there is what Machines take values from.
+    pub(in crate::dev::simulate) async fn provide(&self, ledger: &Ledger) -> kube::Result<()> {
+        let key = format!("{NAMESPACE}/{SETTINGS}");
+        match ledger.read(|books| books.config_maps.contains_key(&key)) {
+            true => Ok(()),
+            false => self.apply::<ConfigMap>(SETTINGS, settings("blue")).await,
         }
     }
 
@@ -111,7 +154,7 @@ impl Users {
         });
         for mut review in reviews {
             self.count += 1;
-            review["metadata"] = json!({"name": format!("review-{}", self.count)});
+            review["metadata"]["name"] = json!(format!("review-{}", self.count));
             self.say(review).await?;
         }
         Ok(())
@@ -121,7 +164,8 @@ impl Users {
     async fn say(&self, review: Value) -> kube::Result<()> {
         let review: Review = serde_json::from_value(review).map_err(kube::Error::SerdeError)?;
         let client = self.people.get(review.spec.reviewer.as_str()).unwrap_or(&self.client);
-        let reviews: Api<Review> = Api::namespaced(client.clone(), NAMESPACE);
+        let namespace = review.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+        let reviews: Api<Review> = Api::namespaced(client.clone(), namespace);
         reviews.create(&PostParams::default(), &review).await.map(drop)
     }
 
@@ -141,7 +185,30 @@ impl Users {
         let spec = json!({
             "gate": set.metadata.name, "decision": decision, "digests": digests, "reviewer": dice.pick(&PEOPLE)?,
         });
-        Some((name.clone(), json!({"metadata": {"name": name}, "spec": spec})))
+        Some((name.clone(), json!({"metadata": {"name": name, "namespace": set.metadata.namespace}, "spec": spec})))
+    }
+
+    /// A change set of somebody who has yet to write what it is about: a Machine as it would be, or that one goes.
+    fn proposal(&self, books: &Books, mode: &str) -> Option<(String, Value)> {
+        let dice = &self.dice;
+        let (name, there) = match self.any(&books.machines, Value::Null).filter(|_| dice.permille(800)) {
+            Some((name, _)) => (name.clone(), books.machines.get(&format!("{NAMESPACE}/{name}"))),
+            None => (self.absent(&MACHINES, &books.machines)?.to_owned(), None),
+        };
+        let mut spec = there.map_or_else(|| self.machine(&name), |machine| Some(json!(machine.spec)))?;
+        let environment = spec["environment"].clone();
+        let (objects, deletes) = if there.is_some() && dice.permille(300) {
+            (json!([]), json!([{"namespace": NAMESPACE, "name": name, "kind": "Machine"}]))
+        } else {
+            spec["cores"] = json!(dice.below(4) + 1);
+            spec["image"] = json!(self.image()?);
+            (json!([manifest(&name, &spec)]), json!([]))
+        };
+        let title = format!("proposal-{}", self.count);
+        let spec = json!({
+            "environment": environment, "mode": mode, "requestedBy": PEOPLE[0], "objects": objects, "deletes": deletes,
+        });
+        Some((title.clone(), json!({"metadata": {"name": title}, "spec": spec})))
     }
 
     fn machine(&self, name: &str) -> Option<Value> {
@@ -157,6 +224,10 @@ impl Users {
             spec["create"] = json!("Never");
             spec["image"] = Value::Null;
         }
+        if name == "cache" {
+            spec["variablesFrom"] = json!([{"configMap": SETTINGS}]);
+            spec["env"] = json!([{"name": "COLOUR", "value": "${COLOUR}"}]);
+        }
         Some(spec)
     }
 
@@ -165,17 +236,27 @@ impl Users {
     }
 }
 
+fn manifest(name: &str, spec: &Value) -> Value {
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine", "metadata": metadata, "spec": spec})
+}
+
+fn settings(colour: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SETTINGS}, "data": {"COLOUR": colour}})
+}
+
 /// Whether people can still say something of a change set.
 fn waits(books: &Books, set: &ChangeSet) -> bool {
-    let key = format!("{NAMESPACE}/{}", set.metadata.name.as_deref().unwrap_or_default());
-    set.spec.mode == Mode::Execute && books.gates.contains_key(&key)
+    set.spec.mode == Mode::Execute && books.gates.contains_key(&title(&set.metadata))
 }
 
 /// The approval of all steps of a change set that a person has not given yet.
 fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
     let steps = &set.status.as_ref()?.steps;
-    let is_theirs =
-        |review: &Review| Some(&review.spec.gate) == set.metadata.name.as_ref() && review.spec.reviewer == person;
+    let is_theirs = |review: &Review| {
+        let is_of_it = Some(&review.spec.gate) == set.metadata.name.as_ref();
+        is_of_it && review.metadata.namespace == set.metadata.namespace && review.spec.reviewer == person
+    };
     let theirs: Vec<&Review> =
         books.reviews.values().map(|review| &**review).filter(|review| is_theirs(review)).collect();
     // The last word counts.
@@ -189,5 +270,5 @@ fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
     };
     let digests: Vec<&str> = steps.iter().map(|step| step.digest.as_str()).filter(|digest| is_unsaid(digest)).collect();
     let spec = json!({"gate": set.metadata.name, "decision": "Approve", "digests": digests, "reviewer": person});
-    (!digests.is_empty()).then(|| json!({"spec": spec}))
+    (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
 }

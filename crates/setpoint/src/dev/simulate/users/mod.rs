@@ -24,6 +24,8 @@ use super::dice::Dice;
 use super::ledger::{Books, Ledger, Shelf};
 use super::world::World;
 
+pub(super) use self::machines::SETTINGS;
+
 const NAMESPACE: &str = "default";
 
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +103,14 @@ impl Users {
     {
         let object: K = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
         self.api::<K>().create(&PostParams::default(), &object).await.map(drop)
+    }
+
+    /// As files are applied.
+    async fn apply<K>(&self, name: &str, body: Value) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+    {
+        self.api::<K>().patch(name, &PatchParams::apply("people").force(), &Patch::Apply(body)).await.map(drop)
     }
 
     async fn patch<K>(&self, name: &str, body: Value) -> kube::Result<()>

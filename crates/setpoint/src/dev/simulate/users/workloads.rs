@@ -234,7 +234,7 @@ fn environment(name: &str, seed: u64) -> Value {
     let rule = json!({"class": "Destructive", "approvals": 2, "requesterMayApprove": false});
     json!({"metadata": {"name": name}, "spec": {
         "deployer": {"name": "simulated"}, "config": {"seed": seed, "hourlyPrice": "0.10", "existing": existing},
-        "approval": {"rules": [rule]},
+        "approval": {"rules": [rule]}, "orphanPolicy": "Delete",
         "guardrails": {"maxDestroysPerHour": 4, "maxAddedCostPerHour": "2.00"},
     }})
 }

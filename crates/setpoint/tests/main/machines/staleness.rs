@@ -1,0 +1,145 @@
+//! An approval is of one change exactly: what has become another waits again, and what has not goes on.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, condition, done, machine, text};
+use super::people::{is_made_for, state, steps};
+use crate::SETPOINT;
+
+const DEFAULT: &str = "default";
+
+/// A Machine with data, of an image that only a new guest can have.
+fn with_data(image: &str, more: Value) -> Value {
+    let mut fields = json!({"image": image, "volumes": [{"name": "data", "size": "10Gi"}]});
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+        fields.extend(more);
+    }
+    fields
+}
+
+/// Why what a Machine asks for is not carried out.
+fn message(machine: &Value) -> String {
+    text(&condition(machine, "Synced")["message"])
+}
+
+/// Has `setpoint apply` write Machines, with the consent of who says so.
+fn apply(cluster: &Cluster, machines: &[Value]) -> Result<Output> {
+    let file = cluster.server.folder().join("shop.yaml");
+    let documents: Vec<String> = machines.iter().map(ToString::to_string).collect();
+    fs::write(&file, documents.join("\n---\n"))?;
+    let mut command = Command::new(SETPOINT);
+    command.args(["apply", "-y", "--timeout", "60", "-f"]).arg(&file);
+    Ok(command.arg("--kubeconfig").arg(cluster.server.kubeconfig_path()).output()?)
+}
+
+/// Of the two guests, only one has fields that somebody changes by hand: what is not managed is nobody's drift.
+fn shop(version: u32) -> [Value; 2] {
+    let managed = json!({"cores": 2, "memory": "1Gi", "description": "the database"});
+    [
+        machine("files", with_data(&format!("files:{version}"), json!({}))),
+        machine("db", with_data(&format!("db:{version}"), managed)),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_on() -> Result<()> {
+    let rules = json!({"approval": {"rules": [{"class": "Destructive", "approvals": 2}]}});
+    let cluster = Cluster::start(json!({}), rules).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.until_environment("a place", |lab| condition(lab, "Ready")["status"] == "True").await?;
+    let made = apply(&cluster, &shop(1))?;
+    ensure!(made.status.code() == Some(0), "{made:?}");
+
+    // Who applies is the first of two to approve.
+    let applied = apply(&cluster, &shop(2))?;
+    ensure!(applied.status.code() == Some(2), "it waits for another: {applied:?}");
+    let is_applied = |set: &Value| text(&set["metadata"]["name"]).starts_with("apply-");
+    let waits = |set: &Value| is_applied(set) && set["status"]["phase"] == "Waiting";
+    let set = cluster.until_change_set(DEFAULT, "the change set of the apply to wait", waits).await?;
+    ensure!(steps(&set).len() == 2, "{set:#}");
+    for name in ["files", "db"] {
+        let is_approved = |machine: &Value| message(machine).contains("Destructive: 1 of 2 approvals (admin until ");
+        cluster.until(name, "it to wait for the second", is_approved).await?;
+    }
+    let step = steps(&set).iter().find(|step| step["id"] == "default/db/replace").context("a step for db")?;
+    let approved = step["digest"].clone();
+
+    cluster.configure(json!({"driftEveryMs": 20, "drift": ["changed"]})).await?;
+    let is_another =
+        |own: &Value| is_made_for(own, "db") && steps(own).first().is_some_and(|step| step["digest"] != approved);
+    cluster.until_change_set(DEFAULT, "db to need something else", is_another).await?;
+    cluster.configure(json!({"driftEveryMs": null})).await?;
+
+    cluster.approve("alice", &set).await?;
+    let is_over = |set: &Value| is_applied(set) && set["status"]["phase"] == "Stale";
+    let set = cluster.until_change_set(DEFAULT, "what is left to be stale", is_over).await?;
+    ensure!(state(&set, "default/files/replace")["state"] == "Done", "{set:#}");
+    let left = state(&set, "default/db/replace");
+    ensure!(left["state"] == "Stale" && left["message"] == "it is no longer what is to be done", "{set:#}");
+    let files = cluster.synced("files").await?;
+    ensure!(cluster.guest(&files)?["machine"]["image"] == "files:2", "{files:#}");
+    let waits = |db: &Value| message(db).contains("Destructive: 0 of 2 approvals");
+    let db = cluster.until("db", "it to wait for both again", waits).await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1" && done(&db) == ["Create"], "{db:#}");
+    Ok(())
+}
+
+/// Keeps every step from being taken: the place takes no calls.
+async fn go_silent(cluster: &Cluster) -> Result<()> {
+    cluster.configure(json!({"down": "refuses"})).await?;
+    let is_silent = |lab: &Value| condition(lab, "Ready")["reason"] == "Unreachable";
+    cluster.until_environment("the place not to answer", is_silent).await.map(drop)
+}
+
+async fn come_back(cluster: &Cluster) -> Result<()> {
+    cluster.configure(json!({"down": null})).await?;
+    let is_back = |lab: &Value| {
+        let ready = condition(lab, "Ready");
+        ready["reason"] == "Reachable" && ready["observedGeneration"] == lab["metadata"]["generation"]
+    };
+    cluster.until_environment("the place to answer", is_back).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({"cores": 2}))).await?;
+    let before = cluster.synced("db").await?;
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let set = cluster.asked_for("db").await?;
+    let is_at = |phase: &'static str| {
+        let uid = set["metadata"]["uid"].clone();
+        move |set: &Value| set["metadata"]["uid"] == uid && set["status"]["phase"] == phase
+    };
+
+    go_silent(&cluster).await?;
+    let review = cluster.approve("alice", &set).await?;
+    cluster.answered(&review, "Counted").await?;
+    cluster.until_change_set(DEFAULT, "nobody to be waited for", is_at("Running")).await?;
+    cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
+    come_back(&cluster).await?;
+    cluster.answered(&review, "Stale").await?;
+    let again = cluster.until_change_set(DEFAULT, "people to be asked again", is_at("Waiting")).await?;
+    ensure!(steps(&again)[0]["digest"] != steps(&set)[0]["digest"], "{again:#}");
+    let db = cluster.look_again("db").await?;
+    ensure!(condition(&db, "Synced")["reason"] == "Waiting" && done(&db) == ["Create"], "{db:#}");
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved another image: {db:#}");
+
+    // It is approved, too, and by then nobody wants a new guest at all.
+    go_silent(&cluster).await?;
+    let review = cluster.approve("alice", &again).await?;
+    cluster.answered(&review, "Counted").await?;
+    cluster.change("db", json!({"spec": {"image": "db:1", "cores": 4}})).await?;
+    come_back(&cluster).await?;
+    let over = cluster.until_change_set(DEFAULT, "what was approved to be stale", is_at("Stale")).await?;
+    ensure!(state(&over, "default/db/replace")["message"] == "it is no longer what is to be done", "{over:#}");
+    let db = cluster.synced("db").await?;
+    ensure!(db["status"]["providerId"] == before["status"]["providerId"], "it is the same guest: {db:#}");
+    ensure!(done(&db) == ["Create", "Update"] && cluster.guest(&db)?["machine"]["cores"] == 4, "{db:#}");
+    Ok(())
+}
