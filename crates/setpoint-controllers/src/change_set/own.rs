@@ -33,16 +33,21 @@ impl Owner<'_> {
     }
 }
 
-/// Whether people can decide on all these steps in a change set: it is open, and none of them was done or used up there.
+/// Whether people can decide on all these steps in a change set.
 pub fn can_be_decided<'a>(set: &ChangeSet, digests: impl IntoIterator<Item = &'a str>) -> bool {
-    let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-    let used_up = states.iter().filter(|step| step.state == StepState::Done || step.spent);
-    let used_up: BTreeSet<&str> = used_up.map(|step| step.digest.as_str()).collect();
+    let used_up = used_up(set);
     is_open(set) && !digests.into_iter().any(|digest| used_up.contains(digest))
 }
 
+/// The digests of steps on which nobody can decide in a change set any more, though it is open: they were done, or tried.
+pub(super) fn used_up(set: &ChangeSet) -> BTreeSet<&str> {
+    let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+    let used_up = states.iter().filter(|step| step.state == StepState::Done || step.spent);
+    used_up.map(|step| step.digest.as_str()).collect()
+}
+
 /// Whether people can still decide on it.
-fn is_open(set: &ChangeSet) -> bool {
+pub fn is_open(set: &ChangeSet) -> bool {
     let is_over = matches!(phase(set), Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
     set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute && !is_over
 }
