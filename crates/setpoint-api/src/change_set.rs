@@ -177,7 +177,8 @@ pub struct StepStatus {
     /// Since when.
     #[schemars(with = "Time")]
     pub since: Timestamp,
-    /// Whether its approvals were used although it is not done: it was tried, and no effect of it was seen.
+    /// Whether its approvals are used up although it is not done: it was tried and no effect of it was seen, or it was done by
+    /// the leave of another change set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spent: bool,
     /// The object, by its uid, for which it is being taken.

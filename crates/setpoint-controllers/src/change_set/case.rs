@@ -12,6 +12,7 @@ use setpoint_core::authority;
 use setpoint_core::gate::{Evidence, Signature};
 use setpoint_core::workload::selection::controller_of;
 
+use super::own::used_up;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
@@ -80,7 +81,8 @@ impl Case {
         let set = &self.change_set;
         let is_asked = is_open(set) && set.spec.environment == environment && controller_of(&set.metadata).is_none();
         let steps = self.status().filter(|_| is_asked).map_or(&[][..], |status| &status.steps);
-        steps.iter().map(|step| step.digest.as_str()).collect()
+        let used_up = used_up(set);
+        steps.iter().map(|step| step.digest.as_str()).filter(|digest| !used_up.contains(digest)).collect()
     }
 
     pub(super) fn evidence(&self) -> Vec<Evidence<'_>> {

@@ -39,7 +39,7 @@ use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Requesters, Usage};
 
 pub use self::case::{Case, cases, cases_of};
-pub use self::own::{Owner, is_open};
+pub use self::own::{Owner, can_be_decided, is_open};
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;

@@ -1,8 +1,9 @@
 //! The change sets that controllers made for an object.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use setpoint_api::change_set::{ChangeSet, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, Mode, Phase, StepState};
 use setpoint_core::workload::selection::controller_of;
 
 use crate::runtime::Caches;
@@ -32,6 +33,19 @@ impl Owner<'_> {
     }
 }
 
+/// Whether people can decide on all these steps in a change set.
+pub fn can_be_decided<'a>(set: &ChangeSet, digests: impl IntoIterator<Item = &'a str>) -> bool {
+    let used_up = used_up(set);
+    is_open(set) && !digests.into_iter().any(|digest| used_up.contains(digest))
+}
+
+/// The digests of steps on which nobody can decide in a change set any more, though it is open: they were done, or tried.
+pub(super) fn used_up(set: &ChangeSet) -> BTreeSet<&str> {
+    let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+    let used_up = states.iter().filter(|step| step.state == StepState::Done || step.spent);
+    used_up.map(|step| step.digest.as_str()).collect()
+}
+
 /// Whether people can still decide on it.
 pub fn is_open(set: &ChangeSet) -> bool {
     let is_over = matches!(phase(set), Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
@@ -52,6 +66,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_used_up_in_a_change_set_is_decided_in_another() {
+        let rows = [
+            ("it waits", "Waiting", "Waiting", false, true),
+            ("it is not wanted for now", "Waiting", "Stale", false, true),
+            ("it was done", "Running", "Done", false, false),
+            ("it was tried", "Running", "Stale", true, false),
+            ("all is over", "Stale", "Stale", false, false),
+        ];
+        for (name, phase, state, spent, expected) in rows {
+            let step = json!({
+                "id": "web/update", "digest": "a", "state": state, "since": "2026-11-15T12:00:00Z", "spent": spent,
+            });
+            let set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web"},
+                "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+                "status": {"phase": phase, "stepStates": [step]},
+            });
+            let set: ChangeSet = serde_json::from_value(set).unwrap();
+            assert_eq!(can_be_decided(&set, ["a", "b"]), expected, "{name}");
+            assert_eq!(can_be_decided(&set, ["b"]), phase != "Stale", "{name}: another step");
+        }
+    }
 
     #[test]
     fn a_change_set_is_an_objects_own_where_its_controller_would_have_made_it() {

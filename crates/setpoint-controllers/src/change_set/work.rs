@@ -146,7 +146,9 @@ fn own_change_set(caches: &Caches, machine: &Machine) -> Option<Arc<ChangeSet>> 
         namespace: metadata.namespace.as_deref()?,
         environment: &machine.spec.environment,
     };
-    owner.change_sets(caches).into_iter().find(|set| is_current(set))
+    let current = owner.change_sets(caches).into_iter().filter(|set| is_current(set));
+    // Where the approvals of one were used up, the next one asks anew.
+    current.max_by_key(|set| set.metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
 /// Whether a Machine is as a change set that brings its objects along says; of one that does not, it always is.

@@ -1,7 +1,7 @@
 //! The ChangeSet of steps that wait for people: one for each object that has such steps, with what would be done for it.
 //!
 //! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again; one that
-//! is over stays as it is.
+//! is over, or in which the approvals of what waits were used, stays as it is.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use setpoint_core::derived_name;
 use setpoint_core::observation::Observation;
 use setpoint_core::plan;
 
-use crate::change_set::{Owner, is_open};
+use crate::change_set::{Owner, can_be_decided};
 use crate::events::is_code;
 use crate::ownership::unless_moved;
 use crate::planning::Planning;
@@ -86,7 +86,7 @@ impl Asker {
             return Ok(Hearing::Possible);
         }
         let sets = petition.owner().change_sets(&self.caches);
-        let opened = match sets.iter().find(|set| is_open(set)) {
+        let opened = match sets.iter().find(|set| petition.can_be_decided_in(set)) {
             Some(open) => Opened::Set((**open).clone()),
             // To ask the same people twice would leave one of the questions without an answer.
             None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
@@ -116,8 +116,9 @@ impl Asker {
                 Err(error) => return Err(error.into()),
             }
             match api.get_opt(wanted.metadata.name.as_deref().unwrap_or_default()).await? {
-                Some(found) if petition.owner().made(&found) && is_open(&found) => return Ok(Opened::Set(found)),
-                Some(found) if petition.owner().made(&found) => return Ok(Opened::Later),
+                Some(found) if petition.owner().made(&found) => {
+                    return Ok(if petition.can_be_decided_in(&found) { Opened::Set(found) } else { Opened::Later });
+                }
                 // Somebody took the name, who can guess it; not so the next one.
                 Some(found) if strangers.len() < MAX_STRANGERS => strangers.extend(found.metadata.uid),
                 Some(_) | None => return Ok(Opened::Later),
@@ -160,6 +161,11 @@ impl Asker {
 }
 
 impl Petition<'_> {
+    /// Whether people can decide on it in a change set.
+    fn can_be_decided_in(&self, set: &ChangeSet) -> bool {
+        can_be_decided(set, self.held.iter().map(|step| step.digest.as_str()))
+    }
+
     fn owner(&self) -> Owner<'_> {
         Owner { uid: &self.owner.uid, namespace: self.namespace, environment: self.environment }
     }

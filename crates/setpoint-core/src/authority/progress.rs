@@ -75,7 +75,7 @@ pub fn progress(
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        let spent = subject.is_tried(ticket);
+        let spent = state == StepState::Stale && subject.is_spent(ticket);
         let taken_for = subject.work.and_then(|work| work.uid).filter(|_| state == StepState::Running);
         step_states.push(StepStatus {
             id: step.id.clone(),
@@ -120,12 +120,9 @@ impl Subject<'_> {
         ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
     }
 
-    /// Whether it was tried by the leave of this change set, and no effect of it was seen.
-    fn is_tried(&self, ticket: Ticket<'_>) -> bool {
-        match self.old.filter(|old| is_final(old)) {
-            Some(old) => old.spent,
-            None => self.spent(ticket) == Some(Spent::Tried),
-        }
+    /// Whether it can be done by the leave of this change set no more.
+    fn is_spent(&self, ticket: Ticket<'_>) -> bool {
+        self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some()
     }
 
     fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {

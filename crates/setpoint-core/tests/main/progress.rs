@@ -326,6 +326,10 @@ fn what_was_tried_stays_on_record_as_that() {
     let told = progress.step_states.last().expect("a state");
     let message = "it was tried, and does not show: it has to be approved anew";
     assert_eq!((told.spent, told.message.as_deref()), (true, Some(message)));
+    let elsewhere = Known { done: done(Some("other"), NOW), ..Known::default() };
+    let spent = |known: &Known| ask(&change_set, Verdict::Run, Some(known), None).step_states[0].spent;
+    assert!(spent(&elsewhere), "nobody can approve it here any more");
+    assert!(!spent(&Known { intents: intent(), ..Known::default() }));
 }
 
 #[test]
