@@ -236,7 +236,11 @@ impl Environments {
         self.running.lock().get(key).map(|running| (running.provider.clone(), running._agent.is_some()))
     }
 
-    /// Takes down whether a place answers that has no agent to do so.
+    fn has_yet_to_answer(&self, key: &Name) -> bool {
+        self.running.lock().get(key).is_some_and(|running| running.reach.lock().is_none())
+    }
+
+    /// Takes down whether a place answers.
     fn reached(&self, key: &Name, answer: Result<(), String>) {
         if let Some(running) = self.running.lock().get(key) {
             *running.reach.lock() = Some(answer);

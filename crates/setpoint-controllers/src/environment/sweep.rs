@@ -46,7 +46,8 @@ impl Environments {
         self.sweeps.inc();
         let epoch = self.nodes.epoch();
         let look = provider.observe(&Scope::Everything).await;
-        if !has_agent {
+        // Where there is an agent, it tells; but a look may be answered first.
+        if !has_agent || self.has_yet_to_answer(key) {
             self.reached(key, look.as_ref().map(drop).map_err(ToString::to_string));
         }
         let look = match look {

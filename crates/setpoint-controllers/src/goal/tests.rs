@@ -115,7 +115,7 @@ impl Rig {
                 let seen = self.caches.goals.get(key).expect("it is there");
                 let version: u64 = seen.metadata.resource_version.as_deref().unwrap().parse().unwrap();
                 let generation = seen.metadata.generation.unwrap();
-                let written = goal(&key.name, version + 1, generation, patch["status"].clone());
+                let written = goal(&key.name, version.max(99) + 1, generation, patch["status"].clone());
                 self.caches.goals.apply(Event::Apply(written));
             }
         }

@@ -126,7 +126,8 @@ impl Arguments {
         Ok(Outcome::Settled)
     }
 
-    /// The steps that are meant: those that are named, or all that are neither done nor stale.
+    /// The steps that are meant: those that are named, or all that are neither done nor stale. Who rejected one may think
+    /// better of it.
     fn steps(&self, set: &ChangeSet) -> Result<Vec<Step>> {
         let status = set.status.clone().unwrap_or_default();
         if let Some(unknown) = self.step.iter().find(|id| !status.steps.iter().any(|step| step.id == **id)) {
@@ -135,7 +136,7 @@ impl Arguments {
         }
         let is_over = |step: &Step| {
             let state = status.step_states.iter().find(|state| state.id == step.id).map(|state| state.state);
-            matches!(state, Some(StepState::Done | StepState::Stale | StepState::Failed))
+            matches!(state, Some(StepState::Done | StepState::Stale))
         };
         let is_meant = |step: &Step| match self.step.is_empty() {
             true => !is_over(step),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
+use setpoint_api::environment::Environment;
 use setpoint_core::observation::{Guest, Mark};
 use setpoint_core::value::Fields;
 use setpoint_core::workload::pod_state;
@@ -142,7 +143,14 @@ pub(super) fn trouble(world: &World, dice: &Dice) -> Result<String> {
     let places = all(world);
     let Some((name, place)) = dice.pick(&places) else { return Ok("there is no place yet".to_owned()) };
     if dice.permille(100) {
-        return Ok(abandon(name, place, world, dice));
+        // Where no Environment is, nobody looks.
+        let stays = |environment: &Environment| environment.metadata.deletion_timestamp.is_none();
+        let is_looked_at =
+            world.ledger.read(|books| books.environments.get(*name).is_some_and(|environment| stays(environment)));
+        return Ok(match is_looked_at {
+            true => abandon(name, place, world, dice),
+            false => format!("nothing is abandoned at {name}"),
+        });
     }
     if dice.permille(300) {
         let truth = place.truth();

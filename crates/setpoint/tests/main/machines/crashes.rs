@@ -23,7 +23,8 @@ struct Wishes {
     made: u64,
     /// How often a guest was to be made anew.
     replaced: u64,
-    present: Vec<String>,
+    /// What is there, and of which image it is to be.
+    present: Vec<(String, String)>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,25 +55,28 @@ impl Wishes {
         let chosen = (!self.present.is_empty()).then(|| random.random_range(0..self.present.len()));
         match (random.random_range(0..10), chosen) {
             (0..2, Some(at)) => {
-                let name = self.present.swap_remove(at);
+                let (name, _) = self.present.swap_remove(at);
                 client.delete(&format!("{MACHINES}/{name}")).await?.success()?;
             }
             (2..6, Some(at)) => {
                 let cores = random.random_range(1..32);
-                let image = format!("a:{}", random.random_range(1..3));
-                let is_replaced = random.random_bool(0.3);
-                let patch = match is_replaced {
-                    true => json!({"spec": {"image": image}}),
+                let (name, image) = &mut self.present[at];
+                let another = format!("a:{}", random.random_range(1..3));
+                let patch = match random.random_bool(0.3) {
+                    true => json!({"spec": {"image": another}}),
                     false => json!({"spec": {"cores": cores}}),
                 };
-                self.replaced += u64::from(is_replaced);
-                client.patch(&format!("{MACHINES}/{}", self.present[at]), "merge-patch", &patch).await?.success()?;
+                client.patch(&format!("{MACHINES}/{name}"), "merge-patch", &patch).await?.success()?;
+                if patch["spec"]["image"].is_string() && another != *image {
+                    self.replaced += 1;
+                    *image = another;
+                }
             }
             _ => {
                 let name = format!("m{}", self.made);
                 client.post(MACHINES, &machine(&name, json!({"cores": 1, "image": "a:1"}))).await?.success()?;
                 self.made += 1;
-                self.present.push(name);
+                self.present.push((name, "a:1".to_owned()));
             }
         }
         Ok(())
@@ -100,7 +104,8 @@ async fn settled(cluster: &Cluster) -> Result<()> {
 async fn prove(cluster: &Cluster, wishes: &Wishes) -> Result<()> {
     let machines = cluster.list(MACHINES).await?;
     let names: BTreeSet<String> = machines.iter().map(|machine| text(&machine["metadata"]["name"])).collect();
-    ensure!(names == wishes.present.iter().cloned().collect(), "there are {names:?}, not {:?}", wishes.present);
+    let wanted: BTreeSet<String> = wishes.present.iter().map(|(name, _)| name.clone()).collect();
+    ensure!(names == wanted, "there are {names:?}, not {wanted:?}");
     for machine in &machines {
         let guest = cluster.guest(machine)?;
         for field in ["cores", "image"] {

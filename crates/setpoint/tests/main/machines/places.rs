@@ -43,7 +43,7 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
     });
     cluster.client()?.post(SECRETS, &secret).await?.success()?;
     cluster.synced("web").await?;
-    ensure!(is_ready_because(&cluster.environment().await?, "Reachable"), "it is open");
+    cluster.until_environment("it to be open", |lab| is_ready_because(lab, "Reachable")).await?;
     let later = json!({"stringData": {"token": "an0ther"}});
     cluster.client()?.patch(&format!("{SECRETS}/keys"), "merge-patch", &later).await?.success()?;
     cluster.change("web", json!({"spec": {"cores": 2}})).await?;
