@@ -69,7 +69,7 @@ pub enum Hearing {
 
 /// What became of a ChangeSet that was to be made.
 enum Opened {
-    Set(ChangeSet),
+    Set(Box<ChangeSet>),
     /// None now: people are asked elsewhere, or the next round will tell.
     Later,
     Never,
@@ -87,7 +87,7 @@ impl Asker {
         }
         let sets = petition.owner().change_sets(&self.caches);
         let opened = match sets.iter().find(|set| petition.can_be_decided_in(set)) {
-            Some(open) => Opened::Set((**open).clone()),
+            Some(open) => Opened::Set(Box::new((**open).clone())),
             // To ask the same people twice would leave one of the questions without an answer.
             None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
             None => self.open(petition, round).await?,
@@ -109,7 +109,7 @@ impl Asker {
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(made) => {
                     round.wrote(&self.caches.change_sets, &made);
-                    return Ok(Opened::Set(made));
+                    return Ok(Opened::Set(Box::new(made)));
                 }
                 Err(error) if is_code(&error, 409) => {}
                 Err(error) if is_of_a_namespace_that_goes(&error) => return Ok(Opened::Never),
@@ -117,7 +117,11 @@ impl Asker {
             }
             match api.get_opt(wanted.metadata.name.as_deref().unwrap_or_default()).await? {
                 Some(found) if petition.owner().made(&found) => {
-                    return Ok(if petition.can_be_decided_in(&found) { Opened::Set(found) } else { Opened::Later });
+                    return Ok(if petition.can_be_decided_in(&found) {
+                        Opened::Set(Box::new(found))
+                    } else {
+                        Opened::Later
+                    });
                 }
                 // Somebody took the name, who can guess it; not so the next one.
                 Some(found) if strangers.len() < MAX_STRANGERS => strangers.extend(found.metadata.uid),
