@@ -51,13 +51,7 @@ impl Reconcile {
         let namespace = session.server.namespace.clone();
         let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), &namespace);
         let asked = ask(session, &machines, name).await?;
-        let seen = |machine: Option<&Machine>| {
-            let status = machine.and_then(|machine| machine.status.as_ref());
-            let unreadable = status.is_some_and(|status| is_news(&status.conditions, asked));
-            machine.is_none()
-                || unreadable
-                || status.and_then(|status| status.observed_at).is_some_and(|at| at >= asked)
-        };
+        let seen = |machine: Option<&Machine>| machine.is_none_or(|machine| asked.is_answered_by(machine));
         let why = |machine: Machine| condition(&machine.status?.conditions, "Synced").and_then(|it| it.message.clone());
         self.wait(&machines, name, seen, why).await?;
         let followed = Followed { namespace, name: name.to_owned() };
@@ -68,13 +62,7 @@ impl Reconcile {
     async fn environment(&self, session: &Session, name: &str) -> Result<Outcome> {
         let environments: Api<Environment> = Api::all(session.server.client.clone());
         let asked = ask(session, &environments, name).await?;
-        let seen = |environment: Option<&Environment>| {
-            let status = environment.and_then(|environment| environment.status.as_ref());
-            let unreachable = status.is_some_and(|status| is_news(&status.conditions, asked));
-            environment.is_none()
-                || unreachable
-                || status.and_then(|status| status.observed_at).is_some_and(|at| at >= asked)
-        };
+        let seen = |environment: Option<&Environment>| environment.is_none_or(|it| asked.is_answered_by(it));
         let why = |it: Environment| condition(&it.status?.conditions, "Ready").and_then(|it| it.message.clone());
         let environment = self.wait(&environments, name, seen, why).await?;
         let status = environment.status.unwrap_or_default();
@@ -123,18 +111,55 @@ impl Reconcile {
 }
 
 /// What can be looked at now.
-trait Kind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {}
+trait Kind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static {
+    fn observed_at(&self) -> Option<Timestamp>;
+    fn conditions(&self) -> &[Condition];
+}
 
-impl Kind for Machine {}
-impl Kind for Environment {}
+impl Kind for Machine {
+    fn observed_at(&self) -> Option<Timestamp> {
+        self.status.as_ref()?.observed_at
+    }
 
-/// Asks for a fresh look, and returns when that was, in whole seconds.
-async fn ask<K: Kind>(session: &Session, objects: &Api<K>, name: &str) -> Result<Timestamp> {
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
+impl Kind for Environment {
+    fn observed_at(&self) -> Option<Timestamp> {
+        self.status.as_ref()?.observed_at
+    }
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
+/// That somebody wants a fresh look.
+struct Asked {
+    /// When, in whole seconds: so are times of conditions.
+    at: Timestamp,
+    /// When the last look before that was, by the clock of whoever looked.
+    last_look: Option<Timestamp>,
+}
+
+impl Asked {
+    /// Whether an object tells of a later look, or that there could be none.
+    fn is_answered_by(&self, object: &impl Kind) -> bool {
+        object.observed_at() > self.last_look || is_news(object.conditions(), self.at)
+    }
+}
+
+/// Asks for a fresh look.
+async fn ask<K: Kind>(session: &Session, objects: &Api<K>, name: &str) -> Result<Asked> {
     let now = Timestamp::now();
     let patch = json!({"metadata": {"annotations": {RECONCILE_AT: now.to_string()}}});
     match objects.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        // Times in the API may be cut to seconds.
-        Ok(_) => Ok(now.checked_sub(SignedDuration::from_secs(1)).unwrap_or(now)),
+        Ok(object) => Ok(Asked {
+            at: now.checked_sub(SignedDuration::from_secs(1)).unwrap_or(now),
+            last_look: object.observed_at(),
+        }),
         Err(kube::Error::Api(status)) if status.code == 404 => {
             bail!(
                 "there is no {} {:?}; `setpoint get {}` shows what there is",
