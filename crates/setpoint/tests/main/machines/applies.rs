@@ -33,6 +33,8 @@ async fn an_apply_that_is_cut_short_is_carried_out_once_by_whoever_says_it_again
         tokio::time::sleep(Duration::from_millis(random.random_range(0..600))).await;
         cluster.server.kill9()?;
         kills += 1;
+        // It would wait for a server that comes back at another address.
+        apply.kill()?;
         apply.wait()?;
         cluster.server.restart().await?;
         note_leaves(&cluster, &mut used).await?;
