@@ -11,7 +11,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
-use setpoint_core::machine::{SYNCED, condition};
+use setpoint_core::machine::{SYNCED, condition, is_settled};
 
 use crate::change_set::is_open;
 use crate::environment::Sights;
@@ -112,8 +112,14 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         }
         return;
     }
+    let time = |environment: &Option<Arc<Environment>>| {
+        environment.as_ref().map(|it| it.spec.guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
+    };
+    // Whatever else the rules are, one that is as desired has nothing to ask; looks tell what is there by now.
+    let concerns_all = time(&change.before) != time(&change.after);
     let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
-    here.iter().for_each(|machine| queue.add(Name::of(&**machine)));
+    let concerned = here.iter().filter(|machine| concerns_all || !is_settled(machine));
+    concerned.for_each(|machine| queue.add(Name::of(&**machine)));
 }
 
 /// Those of whose steps it says something else: people may have decided. Where it came, went or is over, all of them.
@@ -263,6 +269,35 @@ mod tests {
             let mut woken: Vec<String> = queue.ready().iter().map(|machine| machine.name.to_string()).collect();
             woken.sort();
             assert_eq!(woken, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn other_rules_wake_whoever_may_have_waited_for_them() {
+        let with = |version: u32, spec: Value| -> Environment {
+            let mut environment = environment(version, 1);
+            environment.metadata.generation = Some(version.into());
+            environment.spec = serde_json::from_value(spec).expect("a spec");
+            environment
+        };
+        let first = json!({"deployer": {"name": "simulated"}});
+        let rows = [
+            ("other approvals", json!({"deployer": {"name": "simulated"}, "approval": {"rules": []}}), false),
+            ("another time", json!({"deployer": {"name": "simulated"}, "guardrails": {"ttlSeconds": 60}}), true),
+        ];
+        let synced = json!({"conditions": [{"type": "Synced", "status": "True"}], "observedGeneration": null});
+        for (name, spec, wakes_all) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            caches.machines.apply(Event::Apply(with_status("calm", synced.clone())));
+            caches.machines.apply(Event::Apply(with_status("waits", json!({}))));
+            caches.environments.apply(Event::Apply(with(1, first.clone())));
+            sights.connect(&queue);
+            wire(&caches, &queue, &sights);
+            caches.environments.apply(Event::Apply(with(2, spec)));
+            let woken = queue.ready();
+            assert!(woken.contains(&Name::new("default", "waits")), "{name}");
+            assert_eq!(woken.contains(&Name::new("default", "calm")), wakes_all, "{name}");
         }
     }
 
