@@ -37,6 +37,11 @@ use crate::rules::BYTES_PATTERN;
     doc = "A long-lived named guest with a power state: a container, a virtual machine, or a GPU pod.",
     shortname = "mc",
     category = "setpoint",
+    validation = Rule::new(
+        "has(oldSelf.spec.providerId) || !has(self.spec.providerId) || !has(oldSelf.status) || \
+         !has(oldSelf.status.providerId) || self.spec.providerId == oldSelf.status.providerId"
+    )
+    .message("providerId is of another guest than the one that it has: make another Machine for it"),
     printcolumn(name = "Environment", type_ = "string", json_path = ".spec.environment"),
     printcolumn(name = "Guest", type_ = "string", json_path = ".status.providerId"),
     printcolumn(name = "Run", type_ = "string", json_path = ".status.run"),

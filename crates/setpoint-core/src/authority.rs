@@ -252,9 +252,11 @@ fn standings(input: &Input<'_>, set: Option<&Set<'_>>, under_way: &BTreeSet<Stri
     gate::standings(&gate_input(input, set, &requesters(input, set), under_way)).0
 }
 
-/// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not.
+/// Who asks in a change set, and who wrote what is asked for: neither may approve it where the requester may not. One that
+/// a controller made asks for those who wrote the object, whoever these were when it was made.
 fn requesters<'a>(input: &Input<'a>, set: Option<&'a Set<'a>>) -> Requesters<'a> {
-    Requesters::of_all(set.map(|set| set.requested_by).into_iter().chain([input.requested_by]))
+    let asks = set.filter(|set| set.owner.is_none()).map(|set| set.requested_by);
+    Requesters::of_all(asks.into_iter().chain([input.requested_by]))
 }
 
 fn gate_input<'a>(

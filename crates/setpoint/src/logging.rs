@@ -23,5 +23,7 @@ pub(crate) fn start(format: Format) {
 /// Starts logging for a command whose own output is what counts: only what goes wrong is told.
 pub(crate) fn start_quietly() {
     let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    builder.with_ansi(colours).with_target(false).init();
 }

@@ -39,6 +39,12 @@ impl Machine {
         if old.spec.provider_id.is_some() && self.spec.provider_id != old.spec.provider_id {
             errors.forbidden(&SPEC.field("providerId"), "cannot be changed once it is set");
         }
+        let guest = old.status.as_ref().and_then(|status| status.provider_id.as_ref());
+        let insists = self.spec.provider_id.as_ref().filter(|_| old.spec.provider_id.is_none());
+        if guest.zip(insists).is_some_and(|(guest, id)| guest != id) {
+            let detail = "is of another guest than the one that it has: make another Machine for it";
+            errors.forbidden(&SPEC.field("providerId"), detail);
+        }
         if self.spec.environment != old.spec.environment {
             let detail = "a Machine cannot be moved to another environment: make another Machine there";
             errors.forbidden(&SPEC.field("environment"), detail);

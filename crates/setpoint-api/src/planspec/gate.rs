@@ -12,6 +12,9 @@ use super::reference::{validate_any_name, validate_kind, validate_namespace};
 use crate::condition::Condition;
 use crate::field::{Errors, Path};
 
+/// Where the context of a change set's gate names the control plane, which who signs a review has to name.
+pub const CLUSTER_UID: &str = "clusterUid";
+
 /// What is to be approved, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(

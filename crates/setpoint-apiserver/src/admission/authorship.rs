@@ -23,6 +23,9 @@ use crate::registry::{Resource, text_at};
 /// Who makes change sets for those whose objects it serves.
 pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
+/// How many are remembered who changed what an object asks for before it is carried out.
+const MAX_REQUESTERS: usize = 16;
+
 /// Why a review may not count although its writer did nothing that they may not.
 const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
 
@@ -72,16 +75,17 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
     let writer = caller.real().user.as_str();
     let is_new = before.is_none_or(|before| before["spec"] != after["spec"] || orders(before) != orders(after));
     let kept = before.and_then(|before| before["metadata"]["annotations"][REQUESTED_BY].as_str());
+    let kept = kept.map(str::to_owned);
     let requester = match before {
-        Some(before) if serves(writer) => {
-            if goes(before) == goes(after) {
-                kept
-            } else {
-                Some(UNKNOWN)
-            }
-        }
+        Some(before) if serves(writer) => match goes(before) == goes(after) {
+            true => kept,
+            false => Some(also(kept.as_deref(), UNKNOWN)),
+        },
         Some(_) if !is_new => kept,
-        _ => Some(writer),
+        Some(before) if own(resource) == Some("machines") && !is_carried_out(before) => {
+            Some(also(kept.as_deref(), writer))
+        }
+        _ => Some(writer.to_owned()),
     };
     let annotations = &mut after["metadata"]["annotations"];
     match requester {
@@ -90,6 +94,26 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
             annotations.as_object_mut().map(|annotations| annotations.remove(REQUESTED_BY));
         }
     }
+}
+
+/// Those who asked before, with one more, who is the last now. Who was not known is somebody by then.
+fn also(before: Option<&str>, writer: &str) -> String {
+    let known = before.into_iter().flat_map(|names| names.split('\n'));
+    let mut names: Vec<&str> = known.filter(|name| *name != writer && *name != UNKNOWN).collect();
+    if names.len() >= MAX_REQUESTERS {
+        // Whoever is forgotten could approve what they asked for.
+        names = vec![UNKNOWN];
+    }
+    names.push(writer);
+    names.join("\n")
+}
+
+/// Whether what a Machine asks for is done, so that nobody waits for leave to do it.
+fn is_carried_out(machine: &Value) -> bool {
+    let (metadata, status) = (&machine["metadata"], &machine["status"]);
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_synced = conditions.any(|condition| condition["type"] == "Synced" && condition["status"] == "True");
+    is_synced && !goes(machine) && status["observedGeneration"] == metadata["generation"]
 }
 
 /// What an object's metadata orders: whether it goes, with what it goes, whether it is protected, and what of its drift is
@@ -139,7 +163,9 @@ mod tests {
     #[test]
     fn who_asked_is_whom_the_server_knows() {
         let machine = |cores: u32, by: Option<&str>, deleted: bool| {
-            let mut machine = json!({"metadata": {"name": "web"}, "spec": {"cores": cores}});
+            let mut machine = json!({"metadata": {"name": "web", "generation": 1}, "spec": {"cores": cores}});
+            let synced = json!([{"type": "Synced", "status": "True"}]);
+            machine["status"] = json!({"observedGeneration": 1, "conditions": synced});
             if let Some(by) = by {
                 machine["metadata"]["annotations"] = json!({REQUESTED_BY: by, "other": "kept"});
             }
@@ -191,6 +217,25 @@ mod tests {
             stamp(&resource("Machine"), &caller("carol"), before.as_ref(), &mut after);
             assert_eq!(after["metadata"]["annotations"][REQUESTED_BY].as_str(), expected, "{name}");
         }
+        let waits = |by: &str, deleted: bool| {
+            let mut machine = machine(1, Some(by), deleted);
+            machine["status"]["conditions"][0]["status"] = json!("False");
+            machine
+        };
+        let many = (0..MAX_REQUESTERS).map(|number| format!("u{number}")).collect::<Vec<_>>().join("\n");
+        let rows = [
+            ("what alice asked for is not done", waits("alice", false), "alice\ncarol"),
+            ("carol asks again", waits("carol\nalice", false), "alice\ncarol"),
+            ("it is being deleted, as alice asked", waits("alice", true), "alice\ncarol"),
+            ("nobody knew who deletes it", waits("alice\nsystem:unknown", true), "alice\ncarol"),
+            ("too many asked to remember", waits(&many, false), "system:unknown\ncarol"),
+        ];
+        for (name, before, expected) in rows {
+            let mut after = before.clone();
+            after["spec"]["cores"] = json!(7);
+            stamp(&resource("Machine"), &caller("carol"), Some(&before), &mut after);
+            assert_eq!(after["metadata"]["annotations"][REQUESTED_BY], expected, "{name}");
+        }
         let mut app = machine(1, None, false);
         stamp(&resource("App"), &caller("carol"), None, &mut app);
         assert_eq!(app, machine(1, None, false), "nothing else is stamped");
@@ -216,7 +261,7 @@ mod tests {
                 Some("alice"),
             ),
             ("the server writes it", &server, alices(), machine(Some("bob"), &[], false), Some("alice")),
-            ("its owner is gone", &server, alices(), machine(Some("alice"), &[], true), Some(UNKNOWN)),
+            ("its owner is gone", &server, alices(), machine(Some("alice"), &[], true), Some("alice\nsystem:unknown")),
             (
                 "it goes already when its owner is gone",
                 &server,

@@ -7,7 +7,7 @@ use kube::{Api, Resource};
 use serde_json::json;
 use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::planspec::gate::{Gate, GatePhase, GateSpec, GateStatus, GateType, TargetReference};
+use setpoint_api::planspec::gate::{CLUSTER_UID, Gate, GatePhase, GateSpec, GateStatus, GateType, TargetReference};
 use setpoint_api::step::Step;
 use setpoint_core::conditions;
 use setpoint_core::gate::{Decision, Need, Verdict, gate_status};
@@ -57,7 +57,7 @@ impl ChangeSets {
         decision: &Decision,
         round: &mut Round,
     ) -> Result<Option<Gate>, Error> {
-        let wanted = gate_of(change_set, decision);
+        let wanted = gate_of(change_set, decision, self.planning.cluster());
         match self.gates(change_set).create(&PostParams::default(), &wanted).await {
             Ok(made) => {
                 round.wrote(&self.caches.gates, &made);
@@ -77,12 +77,14 @@ impl ChangeSets {
         gate: Arc<Gate>,
         round: &mut Round,
     ) -> Result<Option<Arc<Gate>>, Error> {
-        let wanted = gate_of(change_set, decision).spec;
+        let wanted = gate_of(change_set, decision, self.planning.cluster()).spec;
         if !decision.waits_for_people() || wanted == gate.spec {
             return Ok(Some(gate));
         }
         let seen = json!({"uid": gate.metadata.uid, "resourceVersion": gate.metadata.resource_version});
-        let asked = json!({"description": wanted.description, "requiredApprovers": wanted.required_approvers});
+        let asked = json!({
+            "description": wanted.description, "requiredApprovers": wanted.required_approvers, "context": wanted.context,
+        });
         let patch = Patch::Merge(json!({"metadata": seen, "spec": asked}));
         let name = gate.metadata.name.as_deref().unwrap_or_default();
         let written = self.gates(change_set).patch(name, &PatchParams::default(), &patch).await;
@@ -145,7 +147,8 @@ fn is_gate_of(gate: &Gate, change_set: &ChangeSet) -> bool {
     owners.into_iter().any(|owner| Some(&owner.uid) == change_set.metadata.uid.as_ref())
 }
 
-fn gate_of(change_set: &ChangeSet, decision: &Decision) -> Gate {
+/// Who signs names the control plane, and may not be able to ask for it.
+fn gate_of(change_set: &ChangeSet, decision: &Decision, cluster: &str) -> Gate {
     let metadata = &change_set.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
@@ -163,7 +166,7 @@ fn gate_of(change_set: &ChangeSet, decision: &Decision) -> Gate {
         description: Some(description(change_set, steps)),
         reviewers: Vec::new(),
         required_approvers: i32::try_from(required).ok(),
-        context: None,
+        context: Some(json!({CLUSTER_UID: cluster})),
     };
     let mut gate = Gate::new(&name, spec);
     gate.metadata.namespace = metadata.namespace.clone();

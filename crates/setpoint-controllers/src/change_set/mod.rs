@@ -37,6 +37,8 @@ use setpoint_api::environment::{Approval, Environment};
 use setpoint_api::planspec::gate::Gate;
 use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Requesters, Usage};
+use setpoint_core::machine;
+use setpoint_core::workload::selection::controller_of;
 
 pub use self::case::{Case, cases, cases_of};
 pub use self::own::{Owner, can_be_decided, is_open};
@@ -111,9 +113,12 @@ impl ChangeSets {
         let metadata = &case.change_set.metadata;
         let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let writers = work::writers(&self.caches, &case.change_set);
+        // As whoever acts sees it: one that a Machine's controller made asks for those who wrote the Machine.
+        let is_of_machine = controller_of(metadata).is_some_and(|owner| owner.kind == machine::KIND);
+        let asks = Some(case.change_set.spec.requested_by.as_str()).filter(|_| !is_of_machine);
         let requesters = Requesters {
             of_targets: writers.iter().map(|(target, writer)| (*target, writer.as_str())).collect(),
-            ..Requesters::of_all([case.change_set.spec.requested_by.as_str()])
+            ..Requesters::of_all(asks)
         };
         setpoint_core::gate::gate(&Input {
             steps,

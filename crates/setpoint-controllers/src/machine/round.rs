@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
-use setpoint_api::requester::requested_by;
+use setpoint_api::requester::{last_requester, requested_by};
 use setpoint_api::step::{Action, Step, Target};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
@@ -287,7 +287,7 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], c
         },
         namespace: meta.namespace.as_deref().unwrap_or_default(),
         environment: &machine.spec.environment,
-        requested_by: requested_by(meta),
+        requested_by: last_requester(meta),
         plan: &planned.change_set,
         look: &planned.observation,
         held: waits_for_people(held).collect(),

@@ -56,10 +56,7 @@ impl Machines {
         if is_free_to_go(machine) {
             return self.release(machine, round).await;
         }
-        let name = &machine.spec.environment;
-        let standing =
-            Standing::unobserved(format!("there is no Environment {name}: create it, or delete this Machine"));
-        self.tell(machine, &standing, round).await?;
+        self.tell(machine, &Standing::without_environment(&machine.spec.environment), round).await?;
         Ok(Next::Idle)
     }
 

@@ -203,13 +203,13 @@ fn unmet(step: &Step, missing: &[Approvals], running: &BTreeSet<&str>) -> Option
 }
 
 impl<'a> Requesters<'a> {
-    /// Those who asked for all of a change.
+    /// Those who asked for all of a change; of several, each is on a line.
     pub fn of_all(users: impl IntoIterator<Item = &'a str>) -> Requesters<'a> {
         Requesters { of_all: users.into_iter().collect(), of_targets: BTreeMap::new() }
     }
 
     fn of(&self, step: &Step) -> BTreeSet<&'a str> {
-        self.of_all.iter().chain(self.of_targets.get(&step.target)).copied().collect()
+        self.of_all.iter().chain(self.of_targets.get(&step.target)).flat_map(|users| users.split('\n')).collect()
     }
 }
 

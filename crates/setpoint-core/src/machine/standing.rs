@@ -15,6 +15,7 @@ pub mod reason {
     pub const OVER_LIMIT: &str = "OverLimit";
     pub const REFUSED: &str = "Refused";
     pub const UNOBSERVED: &str = "Unobserved";
+    pub const ENVIRONMENT_MISSING: &str = "EnvironmentMissing";
     pub const PROVIDER_ERROR: &str = "ProviderError";
     pub const UNSOUND: &str = "Unsound";
     pub const EXPIRED: &str = "Expired";
@@ -62,6 +63,12 @@ impl Standing {
     /// Nothing was seen of the place.
     pub fn unobserved(message: impl Into<String>) -> Standing {
         Standing::new(ConditionStatus::Unknown, reason::UNOBSERVED, message)
+    }
+
+    /// There is no place to look at.
+    pub fn without_environment(name: &str) -> Standing {
+        let message = format!("there is no Environment {name}: create it, or delete this Machine");
+        Standing::new(ConditionStatus::Unknown, reason::ENVIRONMENT_MISSING, message)
     }
 
     pub fn provider_error(message: impl Into<String>) -> Standing {

@@ -3,19 +3,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use jiff::{SignedDuration, Timestamp, Unit};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::wait::await_condition;
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::ConditionStatus;
+use setpoint_api::planspec::gate::{CLUSTER_UID, Gate};
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 
 use super::signature::Signer;
 use crate::apply::condition;
 use crate::client::words;
 use crate::session::Session;
-use crate::terminal::inert;
+use crate::terminal::{inert, remark};
 use crate::token;
 
 /// How long a verdict holds, unless policy ends it sooner.
@@ -82,7 +84,7 @@ pub(crate) async fn give(session: &Session, user: &str, verdict: Verdict<'_>) ->
     let review = written(session, user, verdict).await?;
     let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), namespace);
     match reviews.create(&PostParams::default(), &review).await {
-        Ok(review) => judged(reviews, review).await,
+        Ok(review) => judged(session, reviews, review).await,
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(Judgement::Forbidden(words(&status))),
         Err(error) => Err(session.server.unreachable(error)).with_context(|| format!("cannot review {}", inert(gate))),
     }
@@ -92,12 +94,14 @@ pub(crate) async fn give(session: &Session, user: &str, verdict: Verdict<'_>) ->
 async fn written(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Review> {
     // In whole seconds, as the API writes times: what is signed must read the same afterwards.
     let now = Timestamp::now().round(Unit::Second).context("the time cannot be rounded")?;
-    // Not everybody may read by what the control plane is known; only a signature cannot do without.
+    // Not everybody may read the namespace by which the control plane is known; who may review reads the gate.
     let cluster_uid = match (session.cluster().await, verdict.signer) {
         (Ok(cluster), _) => Some(cluster),
         (Err(_), None) => None,
         (Err(error), Some(_)) => {
-            return Err(error.context("a signature names the control plane, by the uid of the namespace kube-system"));
+            let named = named_by_gate(session, &verdict).await;
+            let why = || error.context("a signature names the control plane, by the uid of the namespace kube-system");
+            Some(named.ok_or_else(why)?)
         }
     };
     let mut spec = ReviewSpec {
@@ -119,8 +123,14 @@ async fn written(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<
     Ok(Review { metadata, spec, status: None })
 }
 
+async fn named_by_gate(session: &Session, verdict: &Verdict<'_>) -> Option<String> {
+    let gates: Api<Gate> = Api::namespaced(session.server.client.clone(), verdict.namespace);
+    let context = gates.get_opt(verdict.gate).await.ok()??.spec.context?;
+    context[CLUSTER_UID].as_str().map(str::to_owned)
+}
+
 /// Waits until the gatekeeper has judged a review.
-async fn judged(reviews: Api<Review>, review: Review) -> Result<Judgement> {
+async fn judged(session: &Session, reviews: Api<Review>, review: Review) -> Result<Judgement> {
     let name = review.metadata.name.as_deref().unwrap_or_default();
     let accepted = |review: &Review| {
         let conditions = &review.status.as_ref()?.conditions;
@@ -134,7 +144,15 @@ async fn judged(reviews: Api<Review>, review: Review) -> Result<Judgement> {
             bail!("the review {} is written, and nobody has judged it yet; see that the controllers run", inert(name))
         }
     };
-    let Some(found) = found else { bail!("the review {} was deleted before it was judged", inert(name)) };
+    let Some(found) = found else {
+        let namespace = review.metadata.namespace.as_deref().unwrap_or_default();
+        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
+        let is_left = sets.get_opt(&review.spec.gate).await.is_ok_and(|set| set.is_some());
+        ensure!(!is_left, "the review {} was deleted before it was judged", inert(name));
+        // A change set goes with the object that it was made for.
+        remark("what it was about is gone by now, and its change set with it");
+        return Ok(Judgement::Counted(Box::new(review)));
+    };
     let word = |text: Option<String>| inert(&text.unwrap_or_default());
     Ok(match accepted(&found) {
         Some(accepted) if accepted.status == ConditionStatus::False => {

@@ -141,9 +141,9 @@ impl Approvals {
         for class in step.classes() {
             let needed = approval.requirement(class);
             let counts = |review: &&Review| {
-                let has_asked = [set.spec.requested_by.as_str(), requested_by(&machine.metadata)];
+                let mut has_asked = requested_by(&machine.metadata).split('\n').chain([&*set.spec.requested_by]);
                 self.approves(review, set, &intent.digest, intent.started_at, needed.expiry_seconds)
-                    && (needed.requester_may_approve || !has_asked.contains(&review.spec.reviewer.as_str()))
+                    && (needed.requester_may_approve || !has_asked.any(|user| user == review.spec.reviewer))
             };
             let approvers: BTreeSet<&str> =
                 self.reviews.values().filter(counts).map(|review| review.spec.reviewer.as_str()).collect();
