@@ -12,12 +12,14 @@
 mod tests;
 mod wakeup;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use setpoint_api::planspec::{Goal, GoalStatus};
 use setpoint_core::resolve::{CheckedPlan, goal_status, resolve};
@@ -34,6 +36,25 @@ const MOVED: Duration = Duration::from_millis(20);
 pub struct Goals {
     client: Client,
     caches: Caches,
+    decided: Arc<Decided>,
+}
+
+/// What was last decided that each Goal should say. One that says something else was written by somebody else.
+#[derive(Debug, Default)]
+struct Decided(Mutex<BTreeMap<Name, Option<GoalStatus>>>);
+
+impl Decided {
+    fn note(&self, key: &Name, status: Option<GoalStatus>) {
+        self.0.lock().insert(key.clone(), status);
+    }
+
+    fn forget(&self, key: &Name) {
+        self.0.lock().remove(key);
+    }
+
+    fn differs_from(&self, goal: &Goal) -> bool {
+        self.0.lock().get(&Name::of(goal)).is_some_and(|decided| *decided != goal.status)
+    }
 }
 
 impl std::fmt::Debug for Goals {
@@ -44,7 +65,7 @@ impl std::fmt::Debug for Goals {
 
 impl Goals {
     pub fn new(context: &Context, caches: &Caches) -> Goals {
-        Goals { client: context.client.clone(), caches: caches.clone() }
+        Goals { client: context.client.clone(), caches: caches.clone(), decided: Arc::default() }
     }
 }
 
@@ -54,15 +75,19 @@ impl Controller for Goals {
     const NAME: &'static str = "goal";
 
     fn wire(self: &Arc<Self>, caches: &Caches, queue: &Arc<Queue<Name>>) {
-        wakeup::wire(caches, queue);
+        wakeup::wire(caches, queue, &self.decided);
     }
 
     async fn reconcile(&self, key: &Name, round: &mut Round) -> Result<Next, Error> {
-        let Some(goal) = self.caches.goals.get(key) else { return Ok(Next::Idle) };
+        let Some(goal) = self.caches.goals.get(key) else {
+            self.decided.forget(key);
+            return Ok(Next::Idle);
+        };
         let plans = self.caches.plans.by(&PLANS_BY_GOAL, &key.to_string());
         let checked: Vec<CheckedPlan<'_>> = plans.iter().map(|plan| Outline::checked(plan)).collect();
         let resolution = resolve(&goal, &checked);
         let status = goal_status(goal.status.as_ref(), goal.metadata.generation, &resolution, round.second());
+        self.decided.note(key, status.clone().or_else(|| goal.status.clone()));
         let Some(status) = status else { return Ok(Next::Idle) };
         let goals: Api<Goal> = Api::namespaced(self.client.clone(), &key.namespace);
         let patch = Patch::Merge(patch(&goal, &status));

@@ -169,15 +169,16 @@ async fn a_plan_wakes_exactly_the_goals_that_it_names_before_and_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goal_wakes_for_itself_but_not_for_what_is_said_of_it() {
+async fn a_goal_wakes_for_itself_and_for_what_others_say_of_it() {
     let rig = Rig::new(vec![goal("sso", 1, 1, Value::Null)]);
     assert_eq!(rig.woken().await, ["shop/sso"]);
     rig.caches.goals.apply(Event::Apply(goal("sso", 101, 1, json!({"phase": "Executing"}))));
-    assert_eq!(rig.woken().await, [""; 0], "a status");
-    rig.caches.goals.apply(Event::Apply(goal("sso", 102, 2, json!({"phase": "Executing"}))));
+    assert_eq!(rig.woken().await, ["shop/sso"], "somebody else's word");
+    assert_eq!(rig.woken().await, [""; 0], "its own");
+    rig.caches.goals.apply(Event::Apply(goal("sso", 150, 2, json!({"phase": "Executing"}))));
     assert_eq!(rig.woken().await, ["shop/sso"], "a spec");
     rig.caches.goals.apply(Event::Delete(goal("sso", 200, 2, Value::Null)));
-    assert_eq!(rig.woken().await, [""; 0], "its end");
+    assert_eq!(rig.woken().await, ["shop/sso"], "its end, to forget it");
 }
 
 #[tokio::test(start_paused = true)]

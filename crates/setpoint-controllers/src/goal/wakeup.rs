@@ -5,14 +5,15 @@ use std::sync::Arc;
 use kube::Resource;
 use setpoint_api::planspec::Goal;
 
+use super::Decided;
 use crate::plan::Outline;
 use crate::queue::Queue;
 use crate::runtime::{Caches, Change, Name};
 
-pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
-    let own = queue.clone();
+pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>, decided: &Arc<Decided>) {
+    let (own, decided) = (queue.clone(), decided.clone());
     caches.goals.listen(move |change| {
-        if concerns_itself(change) {
+        if concerns_itself(change, &decided) {
             own.add(Name::of(&**change.latest()));
         }
     });
@@ -26,11 +27,11 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
     });
 }
 
-/// Whether more of a Goal changed than what is said of it, which is our own doing.
-fn concerns_itself(change: &Change<Goal>) -> bool {
-    let (Some(before), Some(after)) = (&change.before, &change.after) else { return change.after.is_some() };
-    let (before, after) = (&before.metadata, &after.metadata);
-    (&before.uid, before.generation) != (&after.uid, after.generation)
+/// Whether more of a Goal changed than that it says what was decided; one that is gone is forgotten.
+fn concerns_itself(change: &Change<Goal>, decided: &Decided) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let is_same = |goal: &Goal| (goal.metadata.uid.clone(), goal.metadata.generation);
+    is_same(before) != is_same(after) || decided.differs_from(after)
 }
 
 /// Whether something changed in a Plan that resolution reads: which plan it is, its spec, or its labels.
