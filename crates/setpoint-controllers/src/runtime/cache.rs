@@ -44,6 +44,7 @@ impl<K> Change<K> {
 }
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+type ListListener = Box<dyn Fn() + Send + Sync>;
 
 /// All objects of a kind. One task feeds it, any number read it.
 pub struct Cache<K: 'static> {
@@ -51,6 +52,7 @@ pub struct Cache<K: 'static> {
     indexes: &'static [Index<K>],
     contents: RwLock<Contents<K>>,
     listeners: RwLock<Vec<Listener<K>>>,
+    list_listeners: RwLock<Vec<ListListener>>,
     progress: watch::Sender<Progress>,
 }
 
@@ -70,6 +72,8 @@ struct Progress {
     /// Lists that were begun, and the last one of them that came to its end.
     begun: u64,
     complete: u64,
+    /// The newest version that was told of before that one.
+    before_list: u64,
 }
 
 /// A write of ours that a cache has yet to show.
@@ -97,7 +101,14 @@ pub trait Follows: Send + Sync {
     /// Forgets those who listen, but for so many who did first.
     fn keep_listeners(&self, count: usize);
 
+    /// Is told when a list is complete, after those who listen heard what differs. Must not block.
+    fn listen_to_lists(&self, listener: ListListener);
+
     fn has_seen(&self, expected: &Expected) -> bool;
+
+    /// Whether a list came before the watch told of the write. If what was written was gone again by then, those who listen
+    /// have not heard of it and never will.
+    fn has_passed_over(&self, expected: &Expected) -> bool;
 
     /// Returns once it has been seen.
     fn seen<'a>(&'a self, expected: &'a Expected) -> BoxFuture<'a, ()>;
@@ -132,8 +143,14 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
     pub fn new(kind: &'static str, indexes: &'static [Index<K>]) -> Arc<Cache<K>> {
         let found = indexes.iter().map(|_| BTreeMap::new()).collect();
         let contents = Contents { objects: BTreeMap::new(), found, listed: BTreeMap::new() };
-        let (contents, listeners) = (RwLock::new(contents), RwLock::default());
-        Arc::new(Cache { kind, indexes, contents, listeners, progress: watch::Sender::default() })
+        Arc::new(Cache {
+            kind,
+            indexes,
+            contents: RwLock::new(contents),
+            listeners: RwLock::default(),
+            list_listeners: RwLock::default(),
+            progress: watch::Sender::default(),
+        })
     }
 
     /// Is told of every change, in order, once the cache shows it. Must not block: it adds keys to queues.
@@ -217,12 +234,15 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Cache<K> {
         }
         // Only now: whoever waits for the cache also counts on what those have taken down who listen.
         self.progress.send_modify(|progress| {
+            if is_complete {
+                (progress.complete, progress.before_list) = (progress.begun, progress.version);
+            }
             progress.version = progress.version.max(newest);
             progress.begun += u64::from(is_begun);
-            if is_complete {
-                progress.complete = progress.begun;
-            }
         });
+        if is_complete {
+            self.list_listeners.read().iter().for_each(|listener| listener());
+        }
     }
 
     /// One who panics is a fault of ours, and keeps the news from nobody else.
@@ -255,9 +275,22 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Follows for Cache<K>
         self.listeners.write().truncate(count);
     }
 
+    fn listen_to_lists(&self, listener: ListListener) {
+        self.list_listeners.write().push(listener);
+    }
+
     fn has_seen(&self, expected: &Expected) -> bool {
         let progress = *self.progress.borrow();
         self.shows(progress, expected)
+    }
+
+    fn has_passed_over(&self, expected: &Expected) -> bool {
+        let progress = *self.progress.borrow();
+        match expected.what {
+            What::Version(version) => progress.complete > expected.list && progress.before_list < version,
+            // Whoever knew of it is told that it is gone, by a list as well.
+            What::Gone(..) => false,
+        }
     }
 
     fn seen<'a>(&'a self, expected: &'a Expected) -> BoxFuture<'a, ()> {

@@ -35,6 +35,11 @@ impl Unseen {
         self.cache.has_seen(&self.expected)
     }
 
+    /// Whether it may have come and gone without anybody having been told.
+    pub fn is_passed_over(&self) -> bool {
+        self.cache.has_passed_over(&self.expected)
+    }
+
     pub fn seen(&self) -> BoxFuture<'_, ()> {
         self.cache.seen(&self.expected)
     }

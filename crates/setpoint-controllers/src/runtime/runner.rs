@@ -74,7 +74,15 @@ impl<C: Controller> Runner<C> {
             }
         }
         let (clock, recorder, unseen) = (context.clock, context.recorder(C::NAME), Mutex::default());
-        Arc::new(Runner { controller, configuration, queue, clock, recorder, rounds, panics, unseen })
+        let runner = Arc::new(Runner { controller, configuration, queue, clock, recorder, rounds, panics, unseen });
+        for cache in caches.all() {
+            if runner.configuration.kinds.includes(cache.kind()) {
+                let runner = Arc::downgrade(&runner);
+                let wake = move || runner.upgrade().iter().for_each(|runner| runner.wake_passed_over());
+                cache.listen_to_lists(Box::new(wake));
+            }
+        }
+        runner
     }
 
     pub fn controller(&self) -> &C {
@@ -100,6 +108,13 @@ impl<C: Controller> Runner<C> {
     /// Has everything looked at.
     pub fn wake_all(&self) {
         self.controller.keys().into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    /// Has everything looked at again for which the last round wrote something that may be gone without a word.
+    fn wake_passed_over(&self) {
+        let unseen = self.unseen.lock();
+        let passed_over = unseen.iter().filter(|(_, writes)| writes.iter().any(Unseen::is_passed_over));
+        passed_over.for_each(|(key, _)| self.queue.add(key.clone()));
     }
 
     /// Works until its queue is closed. It begins anew, with everything there is.
@@ -187,7 +202,12 @@ impl<C: Controller> Runner<C> {
         self.rounds.observe(started.elapsed().as_secs_f64());
         let has_written = !round.writes.is_empty();
         if has_written {
-            self.unseen.lock().insert(key.clone(), round.writes);
+            let mut unseen = self.unseen.lock();
+            // A list that came in the midst of the round found nothing to wake.
+            if round.writes.iter().any(Unseen::is_passed_over) {
+                self.queue.add(key.clone());
+            }
+            unseen.insert(key.clone(), round.writes);
         } else {
             self.unseen.lock().remove(key);
         }

@@ -227,6 +227,20 @@ async fn a_gap_in_the_watch_is_counted_and_what_differs_is_looked_at_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_written_and_went_before_a_list_is_looked_at_again() {
+    let rig = Rig::new(&["a", "writes"], Noting::configuration());
+    let running = rig.run();
+    assert_eq!(rig.during(MOMENT).await, ["a", "writes"]);
+    rig.list(vec![object("a", 1), object("writes", 1)]);
+    assert_eq!(rig.during(MOMENT).await, ["writes"], "what it wrote is not there: somebody deleted it");
+    rig.caches.pods.apply(Event::Apply(object("writes", 1000)));
+    assert_eq!(rig.during(MOMENT).await, ["writes"]);
+    rig.list(vec![object("a", 1), object("writes", 1000)]);
+    assert_eq!(rig.during(MOMENT).await, [""; 0], "what it wrote was there before the list");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_round_by_hand_says_what_it_came_to() {
     let rig = Rig::new(&["a", "fails", "panics", "writes"], Noting::configuration());
     let driven: Arc<dyn Driven> = rig.runner.clone();
