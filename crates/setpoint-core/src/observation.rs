@@ -70,6 +70,31 @@ pub enum Reading<T> {
     Unknown,
 }
 
+impl Guest {
+    /// A guest that does not run, holds no data, and of which nothing else is known.
+    pub fn new(id: &str, mark: Option<Mark>) -> Guest {
+        Guest {
+            id: id.into(),
+            name: id.into(),
+            mark,
+            config: Config::known(Fields::default()),
+            run: Reading::Absent,
+            holds_data: Reading::Known(false),
+            busy: None,
+            is_template: false,
+            hourly_price: None,
+        }
+    }
+}
+
+impl Mark {
+    /// A mark that does not say what the guest was made from.
+    pub fn new(cluster: &str, owner_uid: &str, intent: Option<&str>) -> Mark {
+        let intent = intent.map(Into::into);
+        Mark { cluster: cluster.into(), owner_uid: owner_uid.into(), intent, spec_digest: None }
+    }
+}
+
 impl<T> Reading<T> {
     pub fn known(&self) -> Option<&T> {
         match self {

@@ -21,27 +21,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::observation::{Completeness, Config, Mark, Reading};
-    use crate::value::Fields;
-
-    fn guest(id: &str, mark: Option<(&str, &str, Option<&str>)>) -> Guest {
-        Guest {
-            id: id.into(),
-            name: id.into(),
-            mark: mark.map(|(cluster, owner, intent)| Mark {
-                cluster: cluster.into(),
-                owner_uid: owner.into(),
-                intent: intent.map(Into::into),
-                spec_digest: None,
-            }),
-            config: Config::known(Fields::default()),
-            run: Reading::Absent,
-            holds_data: Reading::Known(false),
-            busy: None,
-            is_template: false,
-            hourly_price: None,
-        }
-    }
+    use crate::observation::{Completeness, Mark};
 
     #[test]
     fn only_what_is_ours_and_nobodys_is_an_orphan() {
@@ -54,7 +34,8 @@ mod tests {
             ("what was adopted for an object that is gone", Some(("ours", "gone", None)), true),
         ];
         for (name, mark, expected) in rows {
-            let (guests, observed_at) = (vec![guest("1", mark)], Timestamp::UNIX_EPOCH);
+            let mark = mark.map(|(cluster, owner, intent)| Mark::new(cluster, owner, intent));
+            let (guests, observed_at) = (vec![Guest::new("1", mark)], Timestamp::UNIX_EPOCH);
             let look = Observation { completeness: Completeness::Complete, guests, observed_at };
             assert_eq!(orphans(&look, "ours", |uid| uid == "known").len(), usize::from(expected), "{name}");
         }

@@ -234,8 +234,7 @@ mod tests {
     use kube::client::Body;
     use kube::runtime::watcher::Event;
     use parking_lot::Mutex;
-    use setpoint_core::observation::{Completeness, Config, Mark, Reading};
-    use setpoint_core::value::Fields;
+    use setpoint_core::observation::{Completeness, Mark};
     use setpoint_deployer::Registry;
 
     use super::*;
@@ -245,22 +244,7 @@ mod tests {
     use crate::runtime::{Caches, Clock, Context};
 
     fn guest(id: &str, cluster: &str, owner: &str, intent: Option<&str>) -> Guest {
-        Guest {
-            id: id.into(),
-            name: id.into(),
-            mark: Some(Mark {
-                cluster: cluster.into(),
-                owner_uid: owner.into(),
-                intent: intent.map(Into::into),
-                spec_digest: None,
-            }),
-            config: Config::known(Fields::default()),
-            run: Reading::Absent,
-            holds_data: Reading::Known(false),
-            busy: None,
-            is_template: false,
-            hourly_price: None,
-        }
+        Guest::new(id, Some(Mark::new(cluster, owner, intent)))
     }
 
     #[test]

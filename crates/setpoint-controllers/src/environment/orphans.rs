@@ -170,26 +170,11 @@ fn lasting(environment: &Environment, look: &Observation, orphans: &[Orphan], se
 mod tests {
     use jiff::Timestamp;
     use serde_json::json;
-    use setpoint_core::observation::{Completeness, Config, Guest, Reading};
-    use setpoint_core::value::Fields;
+    use setpoint_core::observation::{Completeness, Guest};
 
     use super::*;
 
     const NOW: Timestamp = Timestamp::constant(1_900_000_000, 0);
-
-    fn guest(id: &str) -> Guest {
-        Guest {
-            id: id.into(),
-            name: id.into(),
-            mark: None,
-            config: Config::known(Fields::default()),
-            run: Reading::Absent,
-            holds_data: Reading::Known(false),
-            busy: None,
-            is_template: false,
-            hourly_price: None,
-        }
-    }
 
     fn orphan(id: &str, for_seconds: i64) -> Orphan {
         let since = NOW - SignedDuration::from_secs(for_seconds);
@@ -210,7 +195,7 @@ mod tests {
             ("news may take longer here", vec![orphan("g0", 30)], 60, 0),
             ("there are many", many.iter().map(|id| orphan(id, 30)).collect(), 10, MAX_STEPS),
         ];
-        let guests: Vec<Guest> = many.iter().map(|id| guest(id)).collect();
+        let guests: Vec<Guest> = many.iter().map(|id| Guest::new(id, None)).collect();
         let look = Observation { completeness: Completeness::Complete, guests, observed_at: NOW };
         for (name, orphans, settle_seconds, expected) in rows {
             assert_eq!(lasting(&environment, &look, &orphans, settle_seconds).guests.len(), expected, "{name}");

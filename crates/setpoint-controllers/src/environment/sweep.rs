@@ -188,28 +188,12 @@ fn wish(environment: &Environment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use setpoint_core::observation::{Completeness, Config, Mark, Reading};
-    use setpoint_core::value::Fields;
+    use setpoint_core::observation::{Completeness, Mark};
 
     use super::*;
 
     fn guest(id: &str, mark: Option<(&str, &str)>) -> Guest {
-        Guest {
-            id: id.into(),
-            name: id.into(),
-            mark: mark.map(|(cluster, owner)| Mark {
-                cluster: cluster.into(),
-                owner_uid: owner.into(),
-                intent: None,
-                spec_digest: None,
-            }),
-            config: Config::known(Fields::default()),
-            run: Reading::Absent,
-            holds_data: Reading::Known(false),
-            busy: None,
-            is_template: false,
-            hourly_price: None,
-        }
+        Guest::new(id, mark.map(|(cluster, owner)| Mark::new(cluster, owner, None)))
     }
 
     #[test]

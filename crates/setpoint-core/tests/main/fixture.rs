@@ -45,20 +45,10 @@ pub(crate) fn with(mut fields: Fields, name: &'static str, value: impl Into<Valu
 /// A guest that we made for a machine, runs, and holds no data.
 pub(crate) fn guest(id: &str, owner: &Desired, fields: Fields) -> Guest {
     Guest {
-        id: id.into(),
         name: owner.target.name.as_str().into(),
-        mark: Some(Mark {
-            cluster: CLUSTER.into(),
-            owner_uid: owner.uid.clone(),
-            intent: Some("intent-1".into()),
-            spec_digest: None,
-        }),
         config: Config::known(fields),
         run: Reading::Known("running".into()),
-        holds_data: Reading::Known(false),
-        busy: None,
-        is_template: false,
-        hourly_price: None,
+        ..Guest::new(id, Some(Mark::new(CLUSTER, &owner.uid, Some("intent-1"))))
     }
 }
 
