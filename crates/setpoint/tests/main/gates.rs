@@ -3,6 +3,7 @@
 mod signed;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -66,7 +67,12 @@ impl Office {
         let mut command = Command::new(SETPOINT);
         let output = command.args(["user", "create", user, "--data-dir"]).arg(self.server.data_dir()).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        client(Kubeconfig::from_yaml(&String::from_utf8(output.stdout)?)?, None).await
+        std::fs::write(self.credential(user), output.stdout)?;
+        client(Kubeconfig::read_from(self.credential(user))?, None).await
+    }
+
+    fn credential(&self, user: &str) -> PathBuf {
+        self.server.folder().join(format!("{user}.yaml"))
     }
 
     fn person(&self, user: &str) -> Result<Client> {

@@ -14,6 +14,7 @@ use setpoint_api::review::{Review, ReviewSpec};
 use setpoint_testkit::wait_for;
 
 use super::{NAMESPACE, Office, PATIENCE, digests, reason, verdict};
+use crate::SETPOINT;
 
 const NONCE: &str = "0123456789abcdef";
 
@@ -138,5 +139,31 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let again = office.review("alice", "again", approval).await?;
     ensure!(reason(&again) == "OtherChangeSet", "{again:?}");
     office.gate("web", GatePhase::Waiting).await?;
+    Ok(())
+}
+
+/// Who may review and do nothing else cannot read the namespace by which the control plane is known.
+#[tokio::test]
+async fn who_may_only_review_signs_what_counts() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let alice = Signer::new(folder.path(), "alice")?;
+    let rule = |class: &str| json!({"class": class, "approvals": 1, "signature": true, "roles": ["operator"]});
+    let office = Office::open(json!({
+        "rules": [rule("Benign"), rule("Spend")],
+        "keys": [{"publicKey": alice.public()?, "principal": "alice", "role": "operator"}],
+    }))
+    .await?;
+    office.ask("web", "Execute").await?;
+    office.gate("web", GatePhase::Waiting).await?;
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(office.person("alice")?);
+    let hidden = namespaces.get("kube-system").await;
+    ensure!(matches!(&hidden, Err(kube::Error::Api(status)) if status.code == 403), "{hidden:?}");
+    let mut command = Command::new(SETPOINT);
+    command.args(["approve", "-y", "web", "-n", NAMESPACE, "--sign"]).arg(&alice.key);
+    let approved = command.arg("--kubeconfig").arg(office.credential("alice")).output()?;
+    ensure!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
+    let gate = office.gate("web", GatePhase::Approved).await?;
+    let resolution = gate.status.and_then(|status| status.resolution).context("a resolution")?;
+    ensure!(resolution.actors == ["alice"], "{resolution:?}");
     Ok(())
 }
