@@ -5,6 +5,7 @@
 //! | [`status`] | what an Environment says of itself |
 //! | [`site`] | what its Node is |
 //! | `sweep` | one look at everything in each period |
+//! | `news` | what came and went since the last look |
 //! | `orphans` | what belongs to nothing, removed where that may be |
 //! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
@@ -13,6 +14,7 @@
 //! A finalizer keeps an Environment until nothing of ours runs there any more: nobody else knows the way to its provider.
 
 mod leaving;
+mod news;
 mod opening;
 mod orphans;
 pub mod sights;
@@ -36,6 +38,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_deployer::{Provider, Registry};
 
+use self::news::News;
 pub use self::sights::Sights;
 use self::status::Standing;
 use self::sweep::Survey;
@@ -92,6 +95,7 @@ pub struct Environments {
     surveys: Mutex<BTreeMap<Name, Survey>>,
     /// When those were asked that have never answered.
     unanswered: Mutex<BTreeMap<Name, Timestamp>>,
+    news: Arc<News>,
     queue: Mutex<Option<Arc<Queue<Name>>>>,
 }
 
@@ -146,6 +150,7 @@ impl Environments {
             sweeps: context.metrics.sweeps(),
             surveys: Mutex::default(),
             unanswered: Mutex::default(),
+            news: Arc::default(),
             queue: Mutex::default(),
         }
     }
@@ -266,6 +271,7 @@ impl Environments {
             self.setup.providers.remove(&key.name);
         }
     }
+        self.news.forget(key);
 }
 
 impl Controller for Environments {
@@ -292,10 +298,13 @@ impl Controller for Environments {
             let opened = environments.by(&ENVIRONMENTS_BY_SECRET, &format!("{namespace}/{name}"));
             opened.iter().for_each(|environment| own.add(Name::of(&**environment)));
         });
-        let own = queue.clone();
+        let (own, news, clock) = (queue.clone(), self.news.clone(), self.nodes.clock);
         caches.machines.listen(move |change| {
-            if tells(change.before.as_deref()) != tells(change.after.as_deref()) {
-                own.add(Name::new("", &change.latest().spec.environment));
+            let (before, after) = (change.before.as_deref(), change.after.as_deref());
+            let name = Name::new("", &change.latest().spec.environment);
+            let is_first = news::has_guest(before) != news::has_guest(after) && news.heard(&name, clock.now());
+            if tells(before) != tells(after) || is_first {
+                own.add(name);
             }
         });
     }

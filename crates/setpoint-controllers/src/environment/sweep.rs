@@ -20,6 +20,9 @@ use super::Environments;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Error, Name, Round};
 
+/// How far apart looks are at least, however much comes and goes.
+const APART: SignedDuration = SignedDuration::from_secs(5);
+
 /// What a sweep found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Survey {
@@ -61,6 +64,7 @@ impl Environments {
         let survey = self.survey(key, environment, &*provider, &look, now).await;
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
+        self.news.looked(key, now);
         self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
@@ -75,16 +79,20 @@ impl Environments {
         }
     }
 
-    /// How long it is until the next look; none where nothing was ever looked at.
+    /// How long it is until the next look; none where nothing was ever looked at. Where something came or went it is soon.
     pub(super) fn due_in(&self, key: &Name, environment: &Environment, now: Timestamp) -> Option<Duration> {
         let period = SignedDuration::from_secs(environment.spec.observe_interval_seconds.into());
-        let left = |asked_at: Timestamp| Duration::try_from(period - now.duration_since(asked_at)).unwrap_or_default();
+        let left = |asked_at: Timestamp, period: SignedDuration| {
+            Duration::try_from(period - now.duration_since(asked_at)).unwrap_or_default()
+        };
         let surveys = self.surveys.lock();
         let Some(last) = surveys.get(key) else {
-            return self.unanswered.lock().get(key).map(|asked_at| left(*asked_at));
+            return self.unanswered.lock().get(key).map(|asked_at| left(*asked_at, period));
         };
         let is_outdated = last.generation != environment.metadata.generation || last.wish != wish(environment);
-        Some(if is_outdated { Duration::ZERO } else { left(last.asked_at) })
+        let soon = self.news.due_in(key, now).map(|due| due.max(left(last.asked_at, APART)));
+        let regular = left(last.asked_at, period);
+        Some(if is_outdated { Duration::ZERO } else { soon.map_or(regular, |soon| soon.min(regular)) })
     }
 
     async fn survey(

@@ -52,3 +52,17 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
     ensure!(!cluster.server.log().contains("s3cret"), "a secret is in the log");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_environment_holds_is_told_soon_after_it_came_or_went() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({"observeIntervalSeconds": 3600})).await?;
+    cluster.until_environment("a first look", |lab| lab["status"]["instances"] == 0).await?;
+    for name in ["web", "db"] {
+        cluster.make(name, json!({"cores": 1})).await?;
+    }
+    cluster.until_environment("both to be counted", |lab| lab["status"]["instances"] == 2).await?;
+    cluster.delete("web").await?;
+    cluster.gone("web").await?;
+    cluster.until_environment("the other to be counted", |lab| lab["status"]["instances"] == 1).await?;
+    Ok(())
+}
