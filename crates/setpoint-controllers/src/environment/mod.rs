@@ -168,7 +168,12 @@ impl Environments {
         if !self.running.lock().get(key).is_some_and(is_current)
             && let Err(problem) = self.open(key, environment).await?
         {
-            // What runs by an earlier configuration goes on.
+            // What runs by an earlier configuration goes on, but nobody acts by credentials that were taken away.
+            let version = self.credentials_version(environment);
+            let is_let_in = |running: &Running| problem.has_credentials() && running.credentials == version;
+            if !self.running.lock().get(key).is_some_and(is_let_in) {
+                self.close(key);
+            }
             return Ok(problem);
         }
         let running = self.running.lock();
@@ -266,12 +271,12 @@ impl Environments {
         self.running.lock().remove(key);
         self.surveys.lock().remove(key);
         self.unanswered.lock().remove(key);
+        self.news.forget(key);
         self.sights.forget(&key.name);
         if &*key.name != site::LOCAL {
             self.setup.providers.remove(&key.name);
         }
     }
-        self.news.forget(key);
 }
 
 impl Controller for Environments {

@@ -87,6 +87,9 @@ impl Environments {
         };
         let text = |(key, value): (String, k8s_openapi::ByteString)| Some((key, String::from_utf8(value.0).ok()?));
         let entries: BTreeMap<String, String> = secret.data.into_iter().flatten().filter_map(text).collect();
+        if entries.is_empty() {
+            return Ok(Err(Standing::empty_credentials(&reference.namespace, &reference.name)));
+        }
         Ok(Ok(Credentials(entries)))
     }
 }

@@ -13,6 +13,8 @@ use setpoint_deployer::provider::Offer;
 use crate::runtime::Next;
 
 pub const READY: &str = "Ready";
+const INVALID_CONFIG: &str = "InvalidConfig";
+const CREDENTIALS_MISSING: &str = "CredentialsMissing";
 const WITHIN_LIMITS: &str = "WithinLimits";
 /// When to try again what may be otherwise without a word to us.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
@@ -48,12 +50,22 @@ impl Standing {
 
     /// Its deployer refuses its configuration, or there is no such deployer.
     pub fn not_opened(why: &str) -> Standing {
-        Standing { is_tried_again: true, ..Standing::refused("InvalidConfig", why.to_owned()) }
+        Standing { is_tried_again: true, ..Standing::refused(INVALID_CONFIG, why.to_owned()) }
     }
 
     pub fn no_credentials(namespace: &str, name: &str) -> Standing {
         let message = format!("there is no Secret {namespace}/{name} with the credentials");
-        Standing { is_tried_again: true, ..Standing::refused("CredentialsMissing", message) }
+        Standing { is_tried_again: true, ..Standing::refused(CREDENTIALS_MISSING, message) }
+    }
+
+    pub fn empty_credentials(namespace: &str, name: &str) -> Standing {
+        let message = format!("the Secret {namespace}/{name} holds no credentials");
+        Standing { is_tried_again: true, ..Standing::refused(CREDENTIALS_MISSING, message) }
+    }
+
+    /// Whether it has what the provider wants to see.
+    pub(super) fn has_credentials(&self) -> bool {
+        self.reason != CREDENTIALS_MISSING
     }
 
     /// The same, with something more to say.
@@ -73,6 +85,14 @@ impl Standing {
     pub(super) fn next(&self) -> Next {
         if self.is_tried_again { Next::After(TRY_AGAIN) } else { Next::Idle }
     }
+}
+
+/// Why an Environment cannot be opened, as it says itself.
+pub fn not_opened(environment: &Environment) -> Option<&str> {
+    let mut conditions = environment.status.iter().flat_map(|status| &status.conditions);
+    let is_why = |reason: &str| [INVALID_CONFIG, CREDENTIALS_MISSING].contains(&reason);
+    let ready = conditions.find(|condition| condition.type_ == READY)?;
+    ready.message.as_deref().filter(|_| ready.reason.as_deref().is_some_and(is_why))
 }
 
 /// What there is in an Environment.

@@ -30,6 +30,7 @@ use setpoint_core::machine;
 
 use self::round::Progress;
 use crate::environment::Sights;
+use crate::environment::status::not_opened;
 use crate::events::Recorder;
 use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
@@ -79,6 +80,13 @@ impl Machines {
         Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
     }
 
+    /// Whether nobody can look at its guest.
+    fn is_out_of_sight(&self, machine: &Machine) -> bool {
+        let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment));
+        let is_closed = environment.is_some_and(|environment| not_opened(&environment).is_some());
+        is_closed && self.planning.provider(&machine.spec.environment).is_err()
+    }
+
     /// Whether its guest was on its way from one state to another when it was last seen.
     fn is_passing(&self, machine: &Machine) -> bool {
         let Some(run) = machine.status.as_ref().and_then(|status| status.run.as_deref()) else { return false };
@@ -96,7 +104,7 @@ impl Machines {
                 return self.without_environment(&machine, round).await.map(Progress::Rests);
             };
             if self.planning.provider(&machine.spec.environment).is_err() {
-                return self.before_opening(&machine, round).await.map(Progress::Rests);
+                return self.before_opening(&machine, &environment, round).await.map(Progress::Rests);
             }
             match self.step(&environment, &machine, &mut taken, round).await? {
                 Progress::Acted(written) => machine = written,
@@ -125,7 +133,7 @@ impl Controller for Machines {
         };
         let left = self.time_left(&machine, round.now);
         let is_over = left.is_some_and(|left| left.is_zero());
-        let is_done = machine::is_settled(&machine) && !self.is_passing(&machine);
+        let is_done = machine::is_settled(&machine) && !self.is_passing(&machine) && !self.is_out_of_sight(&machine);
         if is_done && writes::is_kept(&machine) && stir.is_none() && !is_over {
             return Ok(left.map_or(Next::Idle, Next::After));
         }

@@ -15,6 +15,7 @@ use setpoint_core::machine::{SYNCED, condition, is_settled};
 
 use crate::change_set::is_open;
 use crate::environment::Sights;
+use crate::environment::status::not_opened;
 use crate::queue::Queue;
 use crate::runtime::caches::{
     MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_LIMIT, MACHINES_BY_SOURCE,
@@ -109,6 +110,11 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));
+        }
+        // Nobody can say any more how they are.
+        if not_opened(after).is_some() && not_opened(before) != not_opened(after) {
+            let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
+            here.iter().for_each(|machine| queue.add(Name::of(&**machine)));
         }
         return;
     }
@@ -298,6 +304,33 @@ mod tests {
             let woken = queue.ready();
             assert!(woken.contains(&Name::new("default", "waits")), "{name}");
             assert_eq!(woken.contains(&Name::new("default", "calm")), wakes_all, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_environment_that_cannot_be_opened_any_more_wakes_all_who_are_there() {
+        let synced = json!({"conditions": [{"type": "Synced", "status": "True"}], "observedGeneration": null});
+        let ready = |version: u32, status: &str, reason: &str| {
+            let mut environment = environment(version, 1);
+            let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": reason});
+            let status = environment.status.as_mut().expect("a status");
+            status.conditions = vec![serde_json::from_value(condition).expect("a condition")];
+            environment
+        };
+        let rows = [
+            ("it answers no more", "False", "Unreachable", false),
+            ("its credentials were taken away", "False", "CredentialsMissing", true),
+            ("it answers", "True", "Reachable", false),
+        ];
+        for (name, status, reason, is_woken) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            caches.machines.apply(Event::Apply(with_status("calm", synced.clone())));
+            caches.environments.apply(Event::Apply(ready(1, "True", "Reachable")));
+            sights.connect(&queue);
+            wire(&caches, &queue, &sights);
+            caches.environments.apply(Event::Apply(ready(2, status, reason)));
+            assert_eq!(queue.ready().contains(&Name::new("default", "calm")), is_woken, "{name}");
         }
     }
 

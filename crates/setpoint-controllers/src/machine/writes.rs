@@ -6,11 +6,13 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
+use setpoint_api::environment::Environment;
 use setpoint_api::machine::{FINALIZER, Machine, MachineStatus};
 use setpoint_core::machine::{SYNCED, Standing, condition};
 use setpoint_core::pod::NoticeKind;
 
 use super::Machines;
+use crate::environment::status::not_opened;
 use crate::ownership::unless_moved;
 use crate::runtime::{Error, Next, Round};
 
@@ -60,11 +62,22 @@ impl Machines {
         Ok(Next::Idle)
     }
 
-    /// What is known stays known until the place answers again; only what was never told is told. One that never had a guest
-    /// can go.
-    pub(super) async fn before_opening(&self, machine: &Machine, round: &mut Round) -> Result<Next, Error> {
+    /// What is known stays known until the place answers again; only what was never told is told. But where it cannot be
+    /// opened nobody knows how anything is, and the Machine says so. One that never had a guest can go.
+    pub(super) async fn before_opening(
+        &self,
+        machine: &Machine,
+        environment: &Environment,
+        round: &mut Round,
+    ) -> Result<Next, Error> {
         if is_free_to_go(machine) {
             return self.release(machine, round).await;
+        }
+        if let Some(why) = not_opened(environment) {
+            let why = format!("the Environment {} is not open: {why}", machine.spec.environment);
+            let status = setpoint_core::machine::unseen(machine, &why, round.now);
+            self.write_status(machine, status, round).await?;
+            return Ok(Next::After(ABSENT));
         }
         let is_told = machine.status.as_ref().is_some_and(|status| condition(status, SYNCED).is_some());
         let is_new =

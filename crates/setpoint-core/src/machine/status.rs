@@ -97,6 +97,17 @@ pub fn stood(machine: &Machine, standing: &Standing, now: Timestamp) -> MachineS
     status
 }
 
+/// The same of a Machine whose place cannot be looked at: what was known of its guest may not be so any more.
+pub fn unseen(machine: &Machine, why: &str, now: Timestamp) -> MachineStatus {
+    let standing = Standing::unobserved(why);
+    let mut status = stood(machine, &standing, now);
+    if condition(&status, READY).is_some() {
+        let Standing { status: word, reason, message } = standing;
+        set(&mut status, machine.metadata.generation, READY, word, reason, message, now);
+    }
+    status
+}
+
 /// What was seen of the guest.
 fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen<'_>, is_carried_out: bool) {
     let is_ours = guest.mark.is_some();

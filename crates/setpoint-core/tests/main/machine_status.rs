@@ -1,10 +1,12 @@
 //! What goes on record of a Machine's guest after a look, and what its status says.
 
 use serde_json::{Value as Json, json};
+use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
     DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle,
+    unseen,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -380,4 +382,19 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     }
     let unseen = Completeness::Partial("half".to_owned());
     assert!(!is_news(&known(|_| {}), &[], None, &unseen, &RACK), "what was not seen is not gone");
+}
+
+#[test]
+fn of_a_place_that_cannot_be_looked_at_nothing_is_known() {
+    let machine = known(|machine| {
+        let conditions = machine["status"]["conditions"].as_array_mut().expect("conditions");
+        conditions.push(json!({"type": "Ready", "status": "True"}));
+    });
+    let status = unseen(&machine, "there is no Secret", now());
+    for type_ in [READY, SYNCED] {
+        let condition = condition(&status, type_).expect("a condition");
+        let said = (condition.status, condition.reason.as_deref(), condition.message.as_deref());
+        assert_eq!(said, (ConditionStatus::Unknown, Some("Unobserved"), Some("there is no Secret")), "{type_}");
+    }
+    assert_eq!(status.provider_id.as_deref(), Some("101"), "what was known of the guest stays on record");
 }

@@ -37,7 +37,11 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
     cluster.make("web", json!({"cores": 1})).await?;
     cluster.until_environment("a refusal", |lab| is_ready_because(lab, "CredentialsMissing")).await?;
     let web = cluster.until("web", "a word", |web| condition(web, "Synced")["reason"] == "Unobserved").await?;
-    ensure!(text(&condition(&web, "Synced")["message"]) == "the Environment lab is not open yet", "{web:#}");
+    ensure!(
+        text(&condition(&web, "Synced")["message"])
+            == "the Environment lab is not open: there is no Secret default/keys with the credentials",
+        "{web:#}"
+    );
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"token": "s3cret"},
     });
@@ -49,6 +53,33 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
     cluster.change("web", json!({"spec": {"cores": 2}})).await?;
     let web = cluster.synced("web").await?;
     ensure!(cluster.guest(&web)?["machine"]["cores"] == 2, "{web:#}");
+    let is_lost = |web: &Value| {
+        let is_unknown = |type_: &str| condition(web, type_)["status"] == "Unknown";
+        is_unknown("Synced") && is_unknown("Ready") && condition(web, "Synced")["reason"] == "Unobserved"
+    };
+    let taken_away = json!({"data": null});
+    for (name, goes) in [("gone", true), ("empty", false)] {
+        match goes {
+            true => cluster.client()?.delete(&format!("{SECRETS}/keys")).await?.success()?,
+            false => {
+                let path = format!("{SECRETS}/keys");
+                cluster.client()?.patch(&path, "merge-patch", &taken_away).await?.success()?
+            }
+        };
+        cluster.until_environment(name, |lab| is_ready_because(lab, "CredentialsMissing")).await?;
+        cluster.until("web", "nobody to know how it is", is_lost).await?;
+        cluster.change("web", json!({"spec": {"description": name}})).await?;
+        let is_told = |web: &Value| web["status"]["observedGeneration"] == web["metadata"]["generation"];
+        let web = cluster.until("web", "it to be heard", is_told).await?;
+        ensure!(is_lost(&web) && cluster.guest(&web)?["machine"]["description"] != name, "{name}: {web:#}");
+        match goes {
+            true => cluster.client()?.post(SECRETS, &secret).await?.success()?,
+            false => cluster.client()?.patch(&format!("{SECRETS}/keys"), "merge-patch", &later).await?.success()?,
+        };
+        let web = cluster.synced("web").await?;
+        ensure!(cluster.guest(&web)?["machine"]["description"] == name, "{name}: {web:#}");
+        cluster.until_environment("it to be open", |lab| is_ready_because(lab, "Reachable")).await?;
+    }
     ensure!(!cluster.server.log().contains("s3cret"), "a secret is in the log");
     Ok(())
 }
