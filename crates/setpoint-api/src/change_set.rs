@@ -181,7 +181,7 @@ pub struct StepStatus {
     /// the leave of another change set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spent: bool,
-    /// The object, by its uid, for which it is being taken.
+    /// The object, by its uid, for which it is being taken, or that was as the change set says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
 }

@@ -22,6 +22,7 @@
 //! approved elsewhere says so by approving.
 
 mod progress;
+mod question;
 mod ticket;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
 
 pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
+pub use self::question::{Outdated, Question, outdated};
 use self::ticket::Ticket;
 use crate::gate::{self, Evidence, Gpus, Requesters, Standing, Usage, Verdict};
 use crate::intent::Outcome;

@@ -193,7 +193,10 @@ fn status(case: &Case, decision: &Decision, gate: &Gate, old: &GateStatus, now: 
         type_: "Decided".to_owned(),
         status: if is_decided { ConditionStatus::True } else { ConditionStatus::False },
         reason: new.phase.map(|phase| format!("{phase:?}")),
-        message: (!is_decided).then(|| waits_for(decision)).filter(|message| !message.is_empty()),
+        message: match new.phase {
+            Some(GatePhase::Pending) => Some("nothing that it asks about is to be done now".to_owned()),
+            _ => (!is_decided).then(|| waits_for(decision)).filter(|message| !message.is_empty()),
+        },
         last_transition_time: None,
         observed_generation: generation,
     };

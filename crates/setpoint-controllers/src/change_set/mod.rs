@@ -6,6 +6,7 @@
 //! | `own` | the change sets that controllers made for an object |
 //! | `preview` | the steps of a change set that brings its objects along |
 //! | `work` | what is known of the objects that a change set has steps for |
+//! | `rivals` | the change sets that list steps of one Machine |
 //! | `gate` | the Gate of a change set: that it is there, and what it says |
 //! | `verdicts` | what each review is told |
 //! | `retention` | when a change set has been there for long enough |
@@ -19,6 +20,7 @@ mod gate;
 mod own;
 mod preview;
 mod retention;
+mod rivals;
 mod verdicts;
 mod wakeup;
 mod work;
@@ -79,12 +81,12 @@ impl ChangeSets {
     ) -> Result<Next, Error> {
         let case = Case::of(&self.caches, change_set.clone());
         let asked = self.ask(&case, environment, round.now);
-        let gate = self.gate(&case, &asked, round).await?;
-        let objects = work::Objects::of(&self.caches, &change_set, environment);
+        let objects = work::Objects::of(&self.caches, &change_set, &asked, environment);
         let abandoned = retention::abandoned(&change_set, &objects, round.now);
         let known = objects.known();
-        let works = known.iter().map(|(target, wanted)| (*target, objects.work(target, wanted))).collect();
+        let works = known.iter().map(|(target, wants)| (*target, objects.work(target, wants))).collect();
         let progress = authority::progress(&change_set, &asked, &works, abandoned, round.now);
+        let gate = self.gate(&case, &progress.decision, round).await?;
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let is_rejection_needed = retention::is_rejection_needed(steps, &asked, &progress, &objects);
         let end = retention::end(&change_set, &progress, !case.reviews.is_empty(), is_rejection_needed);

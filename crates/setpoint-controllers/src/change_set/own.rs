@@ -46,15 +46,16 @@ pub(super) fn used_up(set: &ChangeSet) -> BTreeSet<&str> {
     used_up.map(|step| step.digest.as_str()).collect()
 }
 
+/// The digests of steps that are on record as rejected in a change set.
+pub(super) fn rejected(set: &ChangeSet) -> BTreeSet<&str> {
+    let states = set.status.iter().flat_map(|status| &status.step_states);
+    states.filter(|step| step.state == StepState::Failed).map(|step| step.digest.as_str()).collect()
+}
+
 /// Whether people can still decide on it.
 pub fn is_open(set: &ChangeSet) -> bool {
     let is_over = matches!(phase(set), Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
     set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute && !is_over
-}
-
-/// Whether its steps are what is wanted now: they are known, and not over.
-pub(super) fn is_current(set: &ChangeSet) -> bool {
-    matches!(phase(set), Some(Phase::Waiting | Phase::Running))
 }
 
 fn phase(set: &ChangeSet) -> Option<Phase> {

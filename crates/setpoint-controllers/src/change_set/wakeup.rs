@@ -11,6 +11,7 @@ use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
 use setpoint_core::plan::GUEST;
 
+use super::own::{rejected, used_up};
 use crate::environment::status::READY;
 use crate::queue::Queue;
 use crate::runtime::caches::{
@@ -20,8 +21,11 @@ use crate::runtime::caches::{
 use crate::runtime::{Cache, Caches, Change, Name};
 
 pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
-    let own = queue.clone();
-    caches.change_sets.listen(move |change| own.add(Name::of(&**change.latest())));
+    let (own, sets) = (queue.clone(), caches.change_sets.clone());
+    caches.change_sets.listen(move |change| {
+        own.add(Name::of(&**change.latest()));
+        rivals(change, &sets).iter().for_each(|set| own.add(Name::of(&**set)));
+    });
     let own = queue.clone();
     caches.reviews.listen(move |change| {
         let review = change.latest();
@@ -52,6 +56,31 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
     });
 }
 
+/// Those that list steps of the same objects, where a change set asks about something else than it did: people are asked in
+/// one of them.
+fn rivals(change: &Change<ChangeSet>, sets: &Cache<ChangeSet>) -> Vec<Arc<ChangeSet>> {
+    let (before, after) = (change.before.as_deref().map(asks), change.after.as_deref().map(asks));
+    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+    let changed: BTreeSet<&Target> = before.symmetric_difference(&after).map(|(target, ..)| *target).collect();
+    let uid = &change.latest().metadata.uid;
+    let of_same = changed.iter().flat_map(|target| sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target)));
+    of_same.filter(|set| set.metadata.uid != *uid).collect()
+}
+
+/// What people are asked in a change set: the steps that it lists, and of each whether nobody can decide on it any more, and
+/// whether it was rejected.
+fn asks(set: &ChangeSet) -> BTreeSet<(&Target, &str, bool, bool)> {
+    let Some(status) = set.status.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
+        return BTreeSet::new();
+    };
+    let (used_up, rejected) = (used_up(set), rejected(set));
+    let asks = status.steps.iter().map(|step| {
+        let digest = step.digest.as_str();
+        (&step.target, digest, used_up.contains(digest), rejected.contains(digest))
+    });
+    asks.collect()
+}
+
 /// Whether a Machine was written, something was begun or done for it, or a limit holds it or no longer does.
 fn concerns_change_sets(change: &Change<Machine>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
@@ -59,9 +88,11 @@ fn concerns_change_sets(change: &Change<Machine>) -> bool {
         let (metadata, status) = (&machine.metadata, machine.status.as_ref());
         let synced = status.and_then(|status| Some(condition(status, SYNCED)?.status));
         let calls = status.map(|status| (status.intents.clone(), status.done.clone(), status.observed_generation));
+        let wanted = status.and_then(|status| status.wanted.clone());
         let (uid, requester) = (metadata.uid.clone(), requested_by(metadata).to_owned());
         let is_limited = !limited(machine).is_empty();
-        (uid, requester, metadata.generation, metadata.deletion_timestamp.is_some(), synced, is_limited, calls)
+        let asked = (metadata.generation, metadata.deletion_timestamp.is_some(), wanted);
+        (uid, requester, asked, synced, is_limited, calls)
     };
     what_counts(before) != what_counts(after)
 }
@@ -166,6 +197,40 @@ mod tests {
             let woken: Vec<String> =
                 concerned(&change, &sets).iter().filter_map(|set| set.metadata.name.clone()).collect();
             assert_eq!(woken, expected, "{name}");
+        }
+    }
+
+    fn listing(name: &str, version: u32, digest: &str, state: &str) -> ChangeSet {
+        let step = json!({
+            "id": "shop/db/replace", "target": {"namespace": "shop", "name": "db", "kind": "Machine"},
+            "action": "Replace", "reason": "another image", "origin": "Desired", "class": "Destructive",
+            "classReason": "its data would be lost", "digest": digest,
+        });
+        let state = json!({
+            "id": "shop/db/replace", "digest": digest, "state": state, "since": "2026-11-15T12:00:00Z",
+        });
+        let mut set = change_set(name, "lab", json!({"steps": [step], "stepStates": [state]}));
+        (set.metadata.uid, set.metadata.resource_version) = (Some(name.to_owned()), Some(version.to_string()));
+        set
+    }
+
+    #[test]
+    fn a_change_set_that_asks_about_something_else_concerns_those_about_the_same_object() {
+        let rows = [
+            ("it says the same", Event::Apply(listing("one", 2, "a", "Waiting")), false),
+            ("it was approved", Event::Apply(listing("one", 2, "a", "Approved")), false),
+            ("it asks about another step", Event::Apply(listing("one", 2, "b", "Waiting")), true),
+            ("it was rejected", Event::Apply(listing("one", 2, "a", "Failed")), true),
+            ("it was done", Event::Apply(listing("one", 2, "a", "Done")), true),
+            ("it is gone", Event::Delete(listing("one", 1, "a", "Waiting")), true),
+        ];
+        for (name, event, is_woken) in rows {
+            let (caches, queue) = (Caches::default(), Arc::new(Queue::new(crate::queue::Options::default())));
+            caches.change_sets.apply(Event::Apply(listing("one", 1, "a", "Waiting")));
+            caches.change_sets.apply(Event::Apply(listing("other", 1, "a", "Stale")));
+            wire(&caches, &queue);
+            caches.change_sets.apply(event);
+            assert_eq!(queue.ready().contains(&Name::new("shop", "other")), is_woken, "{name}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
@@ -10,12 +11,12 @@ use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
 use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Wanted, Work};
+use setpoint_core::gate::Decision;
 use setpoint_core::machine;
 use setpoint_core::plan::GUEST;
 use setpoint_core::workload::selection::controller_of;
 
-use super::Owner;
-use super::own::is_current;
+use super::{Owner, rivals};
 use crate::runtime::{Caches, Name};
 
 /// The Machines of a change set, as the caches show them.
@@ -32,24 +33,33 @@ struct Object {
     machine: Arc<Machine>,
     /// Whether it says what the change set is about.
     is_written: bool,
-    /// The change set of its own in which its controller says what it wants now, if that is another.
-    asking: Option<Arc<ChangeSet>>,
+    /// Whether the change set brought it along.
+    is_brought: bool,
+    /// Whether it says what it wants now.
+    is_told: bool,
+    /// Why people are not asked about it here, if they are not.
+    outdated: Option<String>,
 }
 
 /// What an object still wants, as far as it is known.
 pub(super) type Wants<'a> = Option<BTreeSet<&'a str>>;
 
 impl<'a> Objects<'a> {
-    pub(super) fn of(caches: &Caches, change_set: &'a ChangeSet, environment: &Environment) -> Objects<'a> {
+    pub(super) fn of(
+        caches: &Caches,
+        change_set: &'a ChangeSet,
+        decision: &Decision,
+        environment: &Environment,
+    ) -> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
-        let found = steps.iter().filter(|step| step.target.kind == machine::KIND).filter_map(|step| {
-            let machine = caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))?;
-            let is_written = is_written(change_set, &step.target, &machine);
-            let asking = own_change_set(caches, &machine).filter(|own| own.metadata.uid != change_set.metadata.uid);
-            Some((&step.target, Object { machine, is_written, asking }))
+        let targets: BTreeSet<&Target> = steps.iter().map(|step| &step.target).collect();
+        let found = targets.iter().filter(|target| target.kind == machine::KIND).filter_map(|target| {
+            let machine = caches.machines.get(&Name::new(&target.namespace, &target.name))?;
+            Some((*target, Object::of(caches, change_set, decision, target, machine)))
         });
-        let guests = steps.iter().map(|step| &step.target).filter(|target| is_there(environment, target));
-        Objects { change_set, machines: found.collect(), guests: guests.collect() }
+        let machines = found.collect();
+        let guests = targets.into_iter().filter(|target| is_there(environment, target)).collect();
+        Objects { change_set, machines, guests }
     }
 
     /// What each of them still wants.
@@ -59,12 +69,19 @@ impl<'a> Objects<'a> {
     }
 
     pub(super) fn work<'w>(&'w self, target: &Target, wants: &'w Wants<'w>) -> Work<'w> {
-        let machine = self.machines.get(target).map(|object| &object.machine);
-        let uid = machine.and_then(|machine| machine.metadata.uid.as_deref());
-        let status = machine.and_then(|machine| machine.status.as_ref());
+        let object = self.machines.get(target);
+        let uid = object.and_then(|object| object.machine.metadata.uid.as_deref());
+        let status = object.and_then(|object| object.machine.status.as_ref());
         let (intents, done): (&[Intent], &[DoneStep]) =
             status.map_or((&[], &[]), |status| (&status.intents, &status.done));
-        Work { uid, intents, done, wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only) }
+        Work {
+            uid,
+            intents,
+            done,
+            wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only),
+            outdated: object.and_then(|object| object.outdated.as_deref()),
+            is_brought: object.is_some_and(|object| object.is_brought && object.is_written),
+        }
     }
 
     /// Whether what a step is for is there as the change set says, so that it may still be wanted.
@@ -84,19 +101,66 @@ impl<'a> Objects<'a> {
 }
 
 impl Object {
-    fn wants(&self) -> Wants<'_> {
-        if !self.is_written {
-            return None;
-        }
-        let (metadata, status) = (&self.machine.metadata, self.machine.status.as_ref()?);
-        let synced = machine::condition(status, machine::SYNCED);
-        let is_current = status.observed_generation == metadata.generation;
-        if is_current && synced.is_some_and(|condition| condition.status == ConditionStatus::True) {
-            return Some(BTreeSet::new());
-        }
-        let asking = self.asking.as_ref().filter(|_| is_current)?.status.as_ref()?;
-        Some(asking.steps.iter().map(|step| step.digest.as_str()).collect())
+    fn of(
+        caches: &Caches,
+        change_set: &ChangeSet,
+        decision: &Decision,
+        target: &Target,
+        machine: Arc<Machine>,
+    ) -> Object {
+        let is_written = is_written(change_set, target, &machine);
+        let is_brought = brings(change_set, target).is_some() || change_set.spec.deletes.contains(target);
+        let was_written = was_written(change_set, target, &machine);
+        let is_told = is_told(caches, &machine);
+        let mut object = Object { machine, is_written, is_brought, is_told, outdated: None };
+        object.outdated = match is_written {
+            true => rivals::outdated(caches, change_set, decision, target, &object.machine, object.wants().as_ref()),
+            false if was_written => Some("it was written otherwise since".to_owned()),
+            false => None,
+        };
+        object
     }
+
+    fn wants(&self) -> Wants<'_> {
+        wants(&self.machine).filter(|_| self.is_written && self.is_told)
+    }
+}
+
+/// Whether a Machine says what it wants now: it is behind while people are asked something else, by a later look than it
+/// tells of.
+fn is_told(caches: &Caches, machine: &Machine) -> bool {
+    let metadata = &machine.metadata;
+    let (Some(uid), Some(namespace)) = (metadata.uid.as_deref(), metadata.namespace.as_deref()) else { return false };
+    let seen_at = machine.status.as_ref().and_then(|status| status.observed_at);
+    let own = Owner { uid, namespace, environment: &machine.spec.environment }.change_sets(caches);
+    let mut later = own.iter().filter_map(|set| set.status.as_ref()).filter(|asked| asked.observed_at > seen_at);
+    let wants = wants(machine);
+    later.all(|asked| {
+        let digests = asked.steps.iter().map(|step| step.digest.as_str());
+        wants.as_ref().is_none_or(|wants| digests.collect::<BTreeSet<_>>() == *wants)
+    })
+}
+
+/// What a Machine still wants, by its own word.
+fn wants(machine: &Machine) -> Wants<'_> {
+    let status = machine.status.as_ref()?;
+    if status.observed_generation != machine.metadata.generation {
+        return None;
+    }
+    let synced = machine::condition(status, machine::SYNCED);
+    if synced.is_some_and(|condition| condition.status == ConditionStatus::True) {
+        return Some(BTreeSet::new());
+    }
+    status.wanted.as_ref().map(|digests| digests.iter().map(String::as_str).collect())
+}
+
+/// Whether a Machine was as a change set says when that was last looked at.
+fn was_written(change_set: &ChangeSet, target: &Target, machine: &Machine) -> bool {
+    let Some(status) = change_set.status.as_ref() else { return false };
+    let of_target: BTreeSet<&str> =
+        status.steps.iter().filter(|step| step.target == *target).map(|step| step.id.as_str()).collect();
+    let mut states = status.step_states.iter().filter(|state| of_target.contains(state.id.as_str()));
+    states.any(|state| state.object.is_some() && state.object == machine.metadata.uid)
 }
 
 /// Whether a guest that belongs to nothing is there; not all may be listed.
@@ -138,31 +202,22 @@ pub(super) fn writers<'a>(caches: &Caches, change_set: &'a ChangeSet) -> BTreeMa
     written.collect()
 }
 
-/// The change set in which a Machine's controller says what it wants now.
-fn own_change_set(caches: &Caches, machine: &Machine) -> Option<Arc<ChangeSet>> {
-    let metadata = &machine.metadata;
-    let owner = Owner {
-        uid: metadata.uid.as_deref()?,
-        namespace: metadata.namespace.as_deref()?,
-        environment: &machine.spec.environment,
-    };
-    let current = owner.change_sets(caches).into_iter().filter(|set| is_current(set));
-    // Where the approvals of one were used up, the next one asks anew.
-    current.max_by_key(|set| set.metadata.creation_timestamp.as_ref().map(|time| time.0))
-}
-
 /// Whether a Machine is as a change set that brings its objects along says; of one that does not, it always is.
-fn is_written(change_set: &ChangeSet, target: &Target, machine: &Machine) -> bool {
-    let spec = &change_set.spec;
-    if spec.deletes.contains(target) {
+pub(super) fn is_written(change_set: &ChangeSet, target: &Target, machine: &Machine) -> bool {
+    if change_set.spec.deletes.contains(target) {
         return machine.metadata.deletion_timestamp.is_some();
     }
-    let brought = spec.objects.iter().find(|object| {
+    let wanted = brings(change_set, target)
+        .and_then(|object| serde_json::from_value::<MachineSpec>(object.get("spec")?.clone()).ok());
+    wanted.is_none_or(|wanted| wanted == machine.spec)
+}
+
+/// An object as a change set brings it along.
+fn brings<'s>(change_set: &'s ChangeSet, target: &Target) -> Option<&'s Map<String, Value>> {
+    change_set.spec.objects.iter().find(|object| {
         let metadata = |name: &str| object.get("metadata").and_then(|metadata| metadata.get(name)?.as_str());
         object.get("kind").is_some_and(|kind| *kind == *target.kind)
             && metadata("name") == Some(&target.name)
             && metadata("namespace").is_none_or(|namespace| namespace == target.namespace)
-    });
-    let wanted = brought.and_then(|object| serde_json::from_value::<MachineSpec>(object.get("spec")?.clone()).ok());
-    wanted.is_none_or(|wanted| wanted == machine.spec)
+    })
 }

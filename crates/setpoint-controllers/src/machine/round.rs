@@ -59,9 +59,14 @@ impl Machines {
             Err(error) => return self.in_trouble(machine, error, round).await,
         };
         let target = machine::target(&machine.metadata);
+        let cases = change_set::cases(&self.caches, &target);
+        let wanted = |is_asked: bool| machine::wanted(&planned.change_set).filter(|_| is_asked || !cases.is_empty());
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
-            let is_told = self.tell(machine, &Standing::refused(&planned.change_set.refused), round).await?;
-            return Ok(if is_told { Progress::Told(Next::Idle) } else { Progress::Rests(Next::After(MOVED)) });
+            let standing = Standing::refused(&planned.change_set.refused);
+            let status = machine::stood(machine, &standing, round.now);
+            return self
+                .told(machine, MachineStatus { wanted: wanted(false), ..status }, None, Next::Idle, round)
+                .await;
         };
         let seen = Seen {
             cluster: self.planning.cluster(),
@@ -70,7 +75,6 @@ impl Machines {
             observation: &planned.observation,
         };
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
-        let cases = change_set::cases(&self.caches, &target);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
         if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
             return self.release(machine, round).await.map(Progress::Told);
@@ -97,11 +101,13 @@ impl Machines {
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
-        let standing = match self.asker.ask(&petition(machine, &planned, &held, &cases), round).await? {
+        let petition = petition(machine, &planned, &held, &cases);
+        let standing = match self.asker.ask(&petition, round).await? {
             Hearing::Possible => standing.or_expired(desired.expired_at),
             Hearing::Impossible => standing.unheard(),
         };
-        let status = machine::next_status(machine, desired, &settlement, &seen, &standing, now);
+        let wanted = wanted(!petition.held.is_empty());
+        let status = machine::next_status(machine, desired, &settlement, &seen, &standing, wanted, now);
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let passing = planned.capabilities.passing_words;

@@ -1,10 +1,11 @@
 //! The ChangeSet of steps that wait for people: one for each object that has such steps, with what would be done for it.
 //!
-//! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again; one that
-//! is over, or in which the approvals of what waits were used, stays as it is.
+//! What would be done is written here, and what becomes of it by whoever keeps the gate. The last one is used again while it
+//! is open; one that is over, or in which the approvals of what waits were used, stays as it is.
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -23,8 +24,8 @@ use crate::refusal::is_of_a_namespace_that_goes;
 use crate::runtime::{Caches, Context, Error, Round};
 
 const MAX_NAME: usize = 63;
-/// How many names that others took are met before it is put off.
-const MAX_STRANGERS: usize = 3;
+/// How many names that are taken are met before it is put off.
+const MAX_TAKEN: usize = 3;
 
 /// Asks people. Cheap to clone.
 #[derive(Clone)]
@@ -86,11 +87,12 @@ impl Asker {
             return Ok(Hearing::Possible);
         }
         let sets = petition.owner().change_sets(&self.caches);
-        let opened = match sets.iter().find(|set| petition.can_be_decided_in(set)) {
-            Some(open) => Opened::Set(Box::new((**open).clone())),
+        let last = sets.iter().max_by_key(|set| made(set));
+        let opened = match last.filter(|set| petition.can_be_decided_in(set)) {
             // To ask the same people twice would leave one of the questions without an answer.
-            None if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
-            None => self.open(petition, round).await?,
+            _ if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
+            Some(open) => Opened::Set(Box::new((**open).clone())),
+            None => self.open(petition, last.map(|set| &**set), round).await?,
         };
         match opened {
             Opened::Set(set) => self.show(&set, petition, round).await?,
@@ -100,12 +102,17 @@ impl Asker {
         Ok(Hearing::Possible)
     }
 
-    /// Makes a ChangeSet.
-    async fn open(&self, petition: &Petition<'_>, round: &mut Round) -> Result<Opened, Error> {
+    /// Makes a ChangeSet after the last one, which is over.
+    async fn open(
+        &self,
+        petition: &Petition<'_>,
+        last: Option<&ChangeSet>,
+        round: &mut Round,
+    ) -> Result<Opened, Error> {
         let api = self.sets(petition.namespace);
-        let mut strangers = Vec::new();
-        loop {
-            let wanted = new_set(petition, &strangers);
+        let mut others: Vec<String> = last.and_then(|set| set.metadata.uid.clone()).into_iter().collect();
+        for _ in 0..=MAX_TAKEN {
+            let wanted = new_set(petition, &others);
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(made) => {
                     round.wrote(&self.caches.change_sets, &made);
@@ -116,18 +123,15 @@ impl Asker {
                 Err(error) => return Err(error.into()),
             }
             match api.get_opt(wanted.metadata.name.as_deref().unwrap_or_default()).await? {
-                Some(found) if petition.owner().made(&found) => {
-                    return Ok(if petition.can_be_decided_in(&found) {
-                        Opened::Set(Box::new(found))
-                    } else {
-                        Opened::Later
-                    });
+                Some(found) if petition.owner().made(&found) && petition.can_be_decided_in(&found) => {
+                    return Ok(Opened::Set(Box::new(found)));
                 }
-                // Somebody took the name, who can guess it; not so the next one.
-                Some(found) if strangers.len() < MAX_STRANGERS => strangers.extend(found.metadata.uid),
-                Some(_) | None => return Ok(Opened::Later),
+                // It is over, or somebody took the name, who can guess it; not so the next one.
+                Some(found) => others.extend(found.metadata.uid),
+                None => return Ok(Opened::Later),
             }
         }
+        Ok(Opened::Later)
     }
 
     /// Has a ChangeSet say what would be done.
@@ -175,10 +179,15 @@ impl Petition<'_> {
     }
 }
 
-/// The change set that asks; its name is none that `strangers`, by their uids, took.
-fn new_set(petition: &Petition<'_>, strangers: &[String]) -> ChangeSet {
+/// When a change set was made: the later, the greater.
+fn made(set: &ChangeSet) -> (Option<Timestamp>, Option<&str>) {
+    (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.metadata.name.as_deref())
+}
+
+/// The change set that asks; its name is none that `others`, by their uids, have.
+fn new_set(petition: &Petition<'_>, others: &[String]) -> ChangeSet {
     let digests = petition.held.iter().map(|step| step.digest.as_str());
-    let occasion = petition.last_done.iter().chain(strangers).map(String::as_str);
+    let occasion = petition.last_done.iter().chain(others).map(String::as_str);
     let parts: Vec<&str> = [petition.owner.uid.as_str()].into_iter().chain(digests).chain(occasion).collect();
     let spec = ChangeSetSpec {
         environment: petition.environment.to_owned(),

@@ -29,6 +29,10 @@ pub struct Work<'a> {
     /// What was done for it.
     pub done: &'a [DoneStep],
     pub wanted: Wanted<'a>,
+    /// Why people are not asked about it in this change set, if they are not.
+    pub outdated: Option<&'a str>,
+    /// Whether the change set brought it along, and it is as that says.
+    pub is_brought: bool,
 }
 
 /// What an object still wants to be done.
@@ -46,6 +50,8 @@ pub struct Progress {
     pub phase: Phase,
     pub step_states: Vec<StepStatus>,
     pub conditions: Vec<Condition>,
+    /// What the gate says of the steps on which people can decide: not of what is no longer to be done.
+    pub decision: Decision,
 }
 
 /// How far a change set is, given what the gate says of its steps and what is known of its objects. `abandoned` says why
@@ -76,7 +82,7 @@ pub fn progress(
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
         let spent = state == StepState::Stale && subject.is_spent(ticket);
-        let taken_for = subject.work.and_then(|work| work.uid).filter(|_| state == StepState::Running);
+        let object = subject.object(state);
         step_states.push(StepStatus {
             id: step.id.clone(),
             digest: step.digest.clone(),
@@ -84,17 +90,26 @@ pub fn progress(
             message,
             since,
             spent,
-            object: taken_for.map(str::to_owned),
+            object: object.map(str::to_owned),
         });
     }
+    let decision = undecided(decision, &step_states);
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
         Mode::Preview => Phase::Planned,
-        Mode::Execute => phase(&step_states, decision),
+        Mode::Execute => phase(&step_states, &decision),
     };
-    let conditions = conditions(change_set, status, phase, decision, now);
+    let conditions = conditions(change_set, status, phase, &decision, now);
     let step_states = if change_set.spec.mode == Mode::Preview { Vec::new() } else { step_states };
-    Progress { phase, step_states, conditions }
+    Progress { phase, step_states, conditions, decision }
+}
+
+/// What is left of a decision without the steps that are stale.
+fn undecided(decision: &Decision, states: &[StepStatus]) -> Decision {
+    let stale = states.iter().filter(|step| step.state == StepState::Stale);
+    let stale: BTreeSet<(&str, &str)> = stale.map(|step| (&*step.id, &*step.digest)).collect();
+    let is_left = |judged: &&Judged| !stale.contains(&(&*judged.step, &*judged.digest));
+    Decision { steps: decision.steps.iter().filter(is_left).cloned().collect(), ..decision.clone() }
 }
 
 /// A step and all that its state depends on.
@@ -116,6 +131,14 @@ impl Subject<'_> {
         }
     }
 
+    /// The object that it is taken for, or that was as the change set says once.
+    fn object(&self, state: StepState) -> Option<&str> {
+        let is_its_own = |work: &&Work<'_>| state == StepState::Running || work.is_brought;
+        let own = self.work.filter(is_its_own).and_then(|work| work.uid);
+        let was_running = self.old.is_some_and(|old| old.state == StepState::Running);
+        own.or(self.old.filter(|_| !was_running).and_then(|old| old.object.as_deref()))
+    }
+
     fn spent(&self, ticket: Ticket<'_>) -> Option<Spent> {
         ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
     }
@@ -123,6 +146,12 @@ impl Subject<'_> {
     /// Whether it can be done by the leave of this change set no more.
     fn is_spent(&self, ticket: Ticket<'_>) -> bool {
         self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some()
+    }
+
+    /// Whether it was stale, and it is not known that it is wanted again.
+    fn stays_stale(&self) -> bool {
+        let is_unknown = self.work.is_some_and(|work| matches!(work.wanted, Wanted::Unknown));
+        is_unknown && self.old.is_some_and(|old| old.state == StepState::Stale)
     }
 
     fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
@@ -170,9 +199,11 @@ impl Subject<'_> {
         if !is_wanted {
             return (StepState::Stale, Some("it is no longer what is to be done".to_owned()));
         }
+        let outdated = self.work.and_then(|work| work.outdated).or(abandoned);
         match self.judged.map(|judged| &judged.verdict) {
             Some(verdict @ Verdict::Refuse { .. }) => (StepState::Failed, Some(verdict.to_string())),
-            _ if abandoned.is_some() => (StepState::Stale, abandoned.map(str::to_owned)),
+            _ if outdated.is_some() => (StepState::Stale, outdated.map(str::to_owned)),
+            _ if self.stays_stale() => (StepState::Stale, self.old.and_then(|old| old.message.clone())),
             Some(Verdict::Run) => (StepState::Approved, None),
             Some(verdict @ Verdict::Wait { .. }) => (StepState::Waiting, Some(verdict.to_string())),
             None => (StepState::Pending, None),
@@ -231,6 +262,7 @@ fn conditions(
             (Some(judged), _) => {
                 set("Approved", false, "Rejected", Some(format!("{}: {}", judged.step, judged.verdict)))
             }
+            (None, true) if phase == Phase::Stale => set("Approved", false, "Stale", None),
             (None, false) => set("Approved", false, "Waiting", Some(summary(&waiting))),
             (None, true) => set("Approved", true, "Approved", None),
         }

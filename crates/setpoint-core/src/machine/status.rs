@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::machine::{DriftedField, MAX_DRIFT, Machine, MachineStatus};
+use setpoint_api::machine::{DriftedField, MAX_DRIFT, MAX_WANTED, Machine, MachineStatus};
 use setpoint_api::requester::RECONCILE_AT;
-use setpoint_api::step::{Effect, FieldChange, Origin};
+use setpoint_api::step::{Effect, FieldChange, Origin, WaitsOn};
 
 use super::record::Settlement;
 use super::sight::{Seen, observed};
@@ -14,6 +14,7 @@ use crate::desired::{Desired, Run};
 use crate::diff::diff;
 use crate::drift::{RUN, Summary, track, vanished};
 use crate::observation::{Guest, Reading};
+use crate::plan::ChangeSet;
 use crate::value::Value;
 
 pub const READY: &str = "Ready";
@@ -35,13 +36,14 @@ pub fn is_settled(machine: &Machine) -> bool {
         && machine.metadata.deletion_timestamp.is_none()
 }
 
-/// What a status says after a look.
+/// What a status says after a look. `wanted` are the digests of the steps that are to be taken, where they are told.
 pub fn next_status(
     machine: &Machine,
     desired: &Desired,
     settlement: &Settlement,
     seen: &Seen<'_>,
     standing: &Standing,
+    wanted: Option<Vec<String>>,
     now: Timestamp,
 ) -> MachineStatus {
     let old = machine.status.clone().unwrap_or_default();
@@ -53,6 +55,8 @@ pub fn next_status(
         provider_id: settlement.provider_id.clone(),
         intents: settlement.intents.clone(),
         done: settlement.done.clone(),
+        // Of one that is as desired its condition says it.
+        wanted: wanted.filter(|_| !standing.is_synced()),
         ..old.clone()
     };
     if standing.is_synced() && desired.deletion.is_none() {
@@ -92,6 +96,8 @@ fn asked_at(machine: &Machine) -> Option<Timestamp> {
 pub fn stood(machine: &Machine, standing: &Standing, now: Timestamp) -> MachineStatus {
     let mut status = machine.status.clone().unwrap_or_default();
     let Standing { status: word, reason, message } = standing.clone();
+    // Nobody has planned for another spec yet.
+    status.wanted = status.wanted.filter(|_| status.observed_generation == machine.metadata.generation);
     status.observed_generation = machine.metadata.generation;
     set(&mut status, machine.metadata.generation, SYNCED, word, reason, message, now);
     status
@@ -106,6 +112,14 @@ pub fn unseen(machine: &Machine, why: &str, now: Timestamp) -> MachineStatus {
         set(&mut status, machine.metadata.generation, READY, word, reason, message, now);
     }
     status
+}
+
+/// The digests of the steps that are to be taken, as a status says them. What has to be waited for before that can be told
+/// leaves it unknown.
+pub fn wanted(plan: &ChangeSet) -> Option<Vec<String>> {
+    let is_told = !plan.steps.is_empty() || plan.waiting.iter().all(|waiting| waiting.on == WaitsOn::Policy);
+    let digests = plan.steps.iter().map(|step| step.digest.clone());
+    (is_told && plan.steps.len() <= MAX_WANTED).then(|| digests.collect())
 }
 
 /// What was seen of the guest.
@@ -155,7 +169,7 @@ fn is_plain(desired: &Desired, path: &str) -> bool {
 }
 
 fn run_difference(desired: &Desired, guest: &Guest, seen: &Seen<'_>) -> Option<FieldChange> {
-    let (wanted, words) = wanted(desired.run?, seen);
+    let (wanted, words) = run_words(desired.run?, seen);
     let word = guest.run.known()?;
     let is_fine = words.contains(&&**word) || seen.capabilities.passing_words.contains(&&**word);
     (!is_fine).then(|| FieldChange {
@@ -166,7 +180,7 @@ fn run_difference(desired: &Desired, guest: &Guest, seen: &Seen<'_>) -> Option<F
     })
 }
 
-fn wanted<'s>(run: Run, seen: &Seen<'s>) -> (&'static str, &'s [&'static str]) {
+fn run_words<'s>(run: Run, seen: &Seen<'s>) -> (&'static str, &'s [&'static str]) {
     match run {
         Run::Running => ("running", seen.capabilities.running_words),
         Run::Stopped => ("stopped", seen.capabilities.stopped_words),
@@ -184,7 +198,7 @@ fn ready(desired: &Desired, guest: Option<&Guest>, is_complete: bool, seen: &See
             (None, true) => (False, "Missing", "it has no guest yet".to_owned()),
         };
     };
-    let (run, words) = wanted(desired.run.unwrap_or(Run::Running), seen);
+    let (run, words) = run_words(desired.run.unwrap_or(Run::Running), seen);
     match &guest.run {
         Reading::Known(word) if words.contains(&&**word) => {
             (True, "AsDesired", format!("guest {} is {word}", guest.id))

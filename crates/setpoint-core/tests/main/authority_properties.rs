@@ -178,7 +178,14 @@ impl World {
 
     fn record(&mut self) {
         let (target, uid) = (step("a").target, self.uid());
-        let work = Work { uid: Some(&uid), intents: &self.intents, done: &self.done, wanted: Wanted::Unknown };
+        let work = Work {
+            uid: Some(&uid),
+            intents: &self.intents,
+            done: &self.done,
+            wanted: Wanted::Unknown,
+            outdated: None,
+            is_brought: false,
+        };
         let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
         for case in self.cases.values_mut() {
             let objects = BTreeMap::from([(&target, work)]);

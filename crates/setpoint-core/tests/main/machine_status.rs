@@ -5,8 +5,8 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
-    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle,
-    unseen,
+    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle, stood,
+    unseen, wanted,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -63,7 +63,7 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let seen = Seen { cluster: CLUSTER, capabilities: &RACK, key: &key, observation };
     let settlement = settle(&machine.status.clone().unwrap_or_default(), &desired[0], &seen);
     let standing = Standing::of(&change_set, &[], !settlement.intents.is_empty());
-    (next_status(machine, &desired[0], &settlement, &seen, &standing, now()), change_set)
+    (next_status(machine, &desired[0], &settlement, &seen, &standing, wanted(&change_set), now()), change_set)
 }
 
 #[test]
@@ -382,6 +382,28 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     }
     let unseen = Completeness::Partial("half".to_owned());
     assert!(!is_news(&known(|_| {}), &[], None, &unseen, &RACK), "what was not seen is not gone");
+}
+
+#[test]
+fn a_status_says_what_is_wanted_where_that_is_known() {
+    let count = |status: &MachineStatus| status.wanted.as_ref().map(Vec::len);
+    let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
+    let rows = [
+        ("it is as desired", look(vec![ours()]), None),
+        ("a step is to be taken", look(vec![off]), Some(1)),
+        ("not all was seen", partial(), None),
+    ];
+    for (name, observation, expected) in rows {
+        assert_eq!(count(&after(&known(|_| {}), &observation).0), expected, "{name}");
+    }
+    let rows = [("nobody has planned for another spec yet", 2, None), ("what was planned still is", 1, Some(1))];
+    for (name, generation, expected) in rows {
+        let machine = known(|machine| {
+            machine["metadata"]["generation"] = json!(generation);
+            machine["status"]["wanted"] = json!(["sha256:a"]);
+        });
+        assert_eq!(count(&stood(&machine, &Standing::provider_error("it is down"), now())), expected, "{name}");
+    }
 }
 
 #[test]

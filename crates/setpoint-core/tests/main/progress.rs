@@ -96,13 +96,24 @@ struct Known {
     intents: Vec<Intent>,
     done: Vec<DoneStep>,
     wanted: Option<BTreeSet<&'static str>>,
+    outdated: Option<&'static str>,
 }
 
 fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
     let target = step(Action::Create).target;
     let objects = known.map(|known| {
         let wanted = known.wanted.as_ref().map_or(Wanted::Unknown, Wanted::Only);
-        (&target, Work { uid: Some("uid-web"), intents: &known.intents, done: &known.done, wanted })
+        (
+            &target,
+            Work {
+                uid: Some("uid-web"),
+                intents: &known.intents,
+                done: &known.done,
+                wanted,
+                outdated: known.outdated,
+                is_brought: false,
+            },
+        )
     });
     progress(change_set, &decision(verdict), &objects.into_iter().collect(), abandoned, NOW)
 }
@@ -123,6 +134,7 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         Some(Known { done, wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
     };
     let begun = Some(Known { intents: intent(), ..Known::default() });
+    let elsewhere = || Some(Known { outdated: Some("people are asked elsewhere"), ..Known::default() });
     let late = Some("it is too late");
     let tried = || {
         let done = DoneStep { unseen: true, ..done(Some("uid"), NOW).remove(0) };
@@ -308,6 +320,47 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
             Phase::Waiting,
         ),
         ("it is rejected", Action::Create, vec![], rejected(), known(None), None, Failed, Phase::Failed),
+        ("people are asked elsewhere", Action::Create, vec![], waits(), elsewhere(), None, Stale, Phase::Stale),
+        (
+            "they are, and it was approved here",
+            Action::Create,
+            vec![],
+            Verdict::Run,
+            elsewhere(),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "they are, and it was rejected here",
+            Action::Create,
+            vec![],
+            rejected(),
+            elsewhere(),
+            None,
+            Failed,
+            Phase::Failed,
+        ),
+        (
+            "it was stale, and what is wanted is not known",
+            Action::Create,
+            vec![recorded("sha256:a", Stale)],
+            waits(),
+            known(None),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "it was stale, and is wanted again",
+            Action::Create,
+            vec![recorded("sha256:a", Stale)],
+            waits(),
+            known(Some(&["sha256:a"])),
+            None,
+            Waiting,
+            Phase::Waiting,
+        ),
         ("nobody will carry it out", Action::Create, vec![], waits(), None, late, Stale, Phase::Stale),
     ];
     for (name, action, old, verdict, known, abandoned, state, phase) in rows {
@@ -351,6 +404,9 @@ fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
         told.collect::<Vec<_>>()
     };
     assert_eq!(told(waits(), None), ["Planned=True Planned", "Approved=False Waiting", "Complete=False Waiting"]);
+    let stale = Known { wanted: Some(BTreeSet::new()), ..Known::default() };
+    let outdated = ["Planned=True Planned", "Approved=False Stale", "Complete=False Stale"];
+    assert_eq!(told(waits(), Some(&stale)), outdated, "nobody is waited for any more");
     assert_eq!(told(rejected(), None), ["Planned=True Planned", "Approved=False Rejected", "Complete=False Failed"]);
     let done = Known { done: done(Some("uid"), NOW), ..Known::default() };
     let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];

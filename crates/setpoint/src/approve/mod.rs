@@ -83,6 +83,9 @@ impl Arguments {
             "{} is a preview: nothing waits for it; `setpoint apply` asks for what it shows",
             inert(name)
         );
+        if let Some(why) = self.outdated(&set) {
+            bail!("{} is outdated: {}; `setpoint status` lists those that wait", inert(name), inert(&why));
+        }
         let user = session.user().await?;
         let policy = Policy::of(session, &set.spec.environment).await?;
         let steps = self.steps(&set)?;
@@ -124,6 +127,16 @@ impl Arguments {
         let text = || format!("{done} {count} of {}\n", inert(name));
         self.output.print(text, || Ok(data(&set, decision, &steps, Some(&review))))?;
         Ok(Outcome::Settled)
+    }
+
+    /// Why nobody is to decide on what is meant, if nobody is: all that is left of it is stale.
+    fn outdated(&self, set: &ChangeSet) -> Option<String> {
+        let status = set.status.as_ref()?;
+        let meant = status.step_states.iter().filter(|state| self.step.is_empty() || self.step.contains(&state.id));
+        let left = || meant.clone().filter(|state| state.state != StepState::Done);
+        let is_outdated = left().next().is_some() && left().all(|state| state.state == StepState::Stale);
+        let why = || left().find_map(|state| state.message.clone()).unwrap_or_default();
+        is_outdated.then(why)
     }
 
     /// The steps that are meant: those that are named, or all that are neither done nor stale. Who rejected one may think

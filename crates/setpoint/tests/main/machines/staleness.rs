@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use setpoint_testkit::wait_for;
 
-use super::cluster::{Cluster, condition, done, machine, text};
+use super::cluster::{CHANGE_SETS, Cluster, PATIENCE, condition, done, machine, text};
 use super::people::{is_made_for, state, steps};
 use crate::SETPOINT;
 
@@ -141,5 +142,92 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     let db = cluster.synced("db").await?;
     ensure!(db["status"]["providerId"] == before["status"]["providerId"], "it is the same guest: {db:#}");
     ensure!(done(&db) == ["Create", "Update"] && cluster.guest(&db)?["machine"]["cores"] == 4, "{db:#}");
+    Ok(())
+}
+
+fn phase(set: &Value) -> String {
+    text(&set["status"]["phase"])
+}
+
+/// The image that a change set would give a guest.
+fn image(set: &Value) -> String {
+    let changes = steps(set).iter().flat_map(|step| step["changes"].as_array().into_iter().flatten());
+    let image = changes.filter(|change| change["field"] == "image").map(|change| text(&change["to"])).next();
+    image.unwrap_or_default()
+}
+
+/// Waits until these are the images that people are asked about, and returns the change sets in which they are.
+async fn asked(cluster: &Cluster, images: &[&str]) -> Result<Vec<Value>> {
+    let found = wait_for(format!("people to be asked about {images:?} alone"), PATIENCE, || async {
+        let sets = cluster.list(CHANGE_SETS).await?;
+        let waiting: Vec<Value> = sets.into_iter().filter(|set| phase(set) == "Waiting").collect();
+        Ok((waiting.iter().map(image).eq(images.iter().copied())).then_some(waiting))
+    });
+    match found.await {
+        Ok(waiting) => Ok(waiting),
+        Err(error) => Err(error.context(format!("{:#?}", cluster.list(CHANGE_SETS).await?))),
+    }
+}
+
+fn approve(cluster: &Cluster, set: &Value) -> Result<Output> {
+    let mut command = Command::new(SETPOINT);
+    command.args(["approve", "-y"]).arg(text(&set["metadata"]["name"]));
+    Ok(command.arg("--kubeconfig").arg(cluster.server.kubeconfig_path()).output()?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_are_asked_about_a_machine_in_one_change_set_at_a_time() -> Result<()> {
+    let rules = json!({"approval": {"rules": [{"class": "Destructive", "approvals": 2}]}});
+    let cluster = Cluster::start(json!({}), rules).await?;
+    cluster.until_environment("a place", |lab| condition(lab, "Ready")["status"] == "True").await?;
+    let made = apply(&cluster, &[machine("db", with_data("db:1", json!({})))])?;
+    ensure!(made.status.code() == Some(0), "{made:?}");
+
+    let mut first = None;
+    for wanted in ["db:2", "db:3", "db:2", "db:3"] {
+        let applied = apply(&cluster, &[machine("db", with_data(wanted, json!({})))])?;
+        ensure!(applied.status.code() == Some(2), "it waits for another: {applied:?}");
+        let asked = asked(&cluster, &[wanted]).await?;
+        first.get_or_insert_with(|| asked[0].clone());
+    }
+    let first = first.context("a first change set")?;
+    let refused = approve(&cluster, &first)?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(1) && said.contains("is outdated: "), "{refused:?}");
+    let gate = format!("{}/{}", CHANGE_SETS.replace("changesets", "gates"), text(&first["metadata"]["name"]));
+    let gate = cluster.client()?.get(&gate).await?.success()?;
+    ensure!(gate["status"]["phase"] == "Pending", "nobody is waited for there: {gate:#}");
+
+    // What is written without asking first is asked about by the controller.
+    cluster.change("db", json!({"spec": {"image": "db:4"}})).await?;
+    let own = asked(&cluster, &["db:4"]).await?;
+    ensure!(is_made_for(&own[0], "db"), "{own:#?}");
+    cluster.change("db", json!({"spec": {"image": "db:1"}})).await?;
+    cluster.synced("db").await?;
+    asked(&cluster, &[]).await?;
+    cluster.change("db", json!({"spec": {"image": "db:4"}})).await?;
+    asked(&cluster, &["db:4"]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_rejected_leaves_no_other_question_open() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    cluster.synced("db").await?;
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let rejected = asked(&cluster, &["db:2"]).await?.remove(0);
+    let mut command = Command::new(SETPOINT);
+    command.args(["reject", "-y"]).arg(text(&rejected["metadata"]["name"]));
+    let said = command.arg("--kubeconfig").arg(cluster.server.kubeconfig_path()).output()?;
+    ensure!(said.status.success(), "{said:?}");
+    for (wanted, asks) in [("db:3", &["db:3"][..]), ("db:2", &[]), ("db:3", &["db:3"]), ("db:2", &[])] {
+        cluster.change("db", json!({"spec": {"image": wanted}})).await?;
+        asked(&cluster, asks).await?;
+    }
+    let is_it = |set: &Value| set["metadata"]["uid"] == rejected["metadata"]["uid"] && phase(set) == "Failed";
+    cluster.until_change_set(DEFAULT, "the rejection to hold", is_it).await?;
+    let db = cluster.until("db", "it to be refused", |db| message(db).contains("rejected by admin")).await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "{db:#}");
     Ok(())
 }
