@@ -251,9 +251,11 @@ impl<'a> Change<'a> {
         self.field.holds_data && self.from.is_some() && self.to.is_none()
     }
 
-    /// What is kept from people, on both sides.
+    /// What is kept from people, on both sides. Of what goes and may have come from a Secret nothing says that it did not.
     fn is_sensitive(&self) -> bool {
-        self.field.sensitive || self.from.is_some_and(Value::is_sensitive) || self.to.is_none_or(Value::is_sensitive)
+        self.field.sensitive
+            || self.from.is_some_and(Value::is_sensitive)
+            || self.to.map_or(self.field.may_be_secret, Value::is_sensitive)
     }
 
     /// As people see it.

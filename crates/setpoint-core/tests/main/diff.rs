@@ -295,6 +295,21 @@ fn what_was_a_secret_is_not_shown_when_it_is_one_no_more() {
 }
 
 #[test]
+fn what_goes_is_shown_unless_it_may_have_been_a_secret() {
+    for (name, field, from, shown) in [
+        ("a volume", "volumes", Value::from([("data", 10_i64)]), "10"),
+        ("a variable, which somebody may have added", "env", Value::from([("TOKEN", "s3cret")]), "(sensitive)"),
+    ] {
+        let empty = Value::Map(Default::default());
+        let record = Record { spec_digest: Some("hmac-sha256:1".into()), ..Record::default() };
+        let desired = Desired { fields: fields([(field, empty)]), record, ..machine("web") };
+        let observed = Config::known(fields([(field, from)]));
+        let change = diff(&desired, &observed, &RACK).changes[0].shown();
+        assert_eq!((change.from.as_deref(), change.to.as_deref()), (Some(shown), None), "{name}");
+    }
+}
+
+#[test]
 fn what_is_pending_counts_too() {
     let config = |known: &str, pending: &str| Config::Read {
         known: fields([("hostname", known.into())]),
