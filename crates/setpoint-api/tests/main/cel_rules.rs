@@ -231,6 +231,31 @@ fn rules_hold_for_objects_and_their_changes() {
 }
 
 #[test]
+fn a_pin_that_comes_later_is_of_the_guest_that_is_there() {
+    let other = "providerId is of another guest than the one that it has: make another Machine for it";
+    let fixed = "providerId cannot be changed once it is set";
+    let (pinned, more) = (json!({"providerId": "102"}), json!({"providerId": "102", "cores": 2}));
+    let rows = [
+        ("nothing is known of a guest", json!({}), None, &pinned, ""),
+        ("there is no guest yet", json!({}), Some(json!({})), &pinned, ""),
+        ("it is the guest", json!({}), Some(json!({"providerId": "102"})), &pinned, ""),
+        ("it is another", json!({}), Some(json!({"providerId": "101"})), &pinned, other),
+        ("a pin from before", pinned.clone(), Some(json!({"providerId": "101"})), &more, ""),
+        ("a pin goes with its guest", pinned.clone(), Some(json!({"providerId": "102"})), &json!({}), fixed),
+    ];
+    for (name, old, status, new, says) in rows {
+        let mut old = object("Machine", &least("Machine"), &old);
+        let mut new = object("Machine", &least("Machine"), new);
+        if let Some(status) = status {
+            (old["status"], new["status"]) = (status.clone(), status);
+        }
+        let told = Validator::new().validate(&schema("Machine"), &new, Some(&old)).err();
+        let told: Vec<String> = told.into_iter().flat_map(|all| all.into_vec()).map(|error| error.message).collect();
+        assert_eq!(told.join("; "), says, "{name}");
+    }
+}
+
+#[test]
 fn every_rule_compiles_and_is_cheap() {
     for crd in all() {
         let compiled = compile_schema(&schema(&crd.spec.names.kind));

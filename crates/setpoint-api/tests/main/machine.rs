@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use setpoint_api::environment::Create;
-use setpoint_api::machine::{DeletionPolicy, MUTE_DRIFT, Machine, MachineSpec, Port, PortError, muted_fields};
+use setpoint_api::machine::{
+    DeletionPolicy, MUTE_DRIFT, Machine, MachineSpec, MachineStatus, Port, PortError, muted_fields,
+};
 
 use crate::fixture::{object, told, typed};
 
@@ -240,6 +242,32 @@ fn what_a_guest_is_pinned_to_stays() {
     ];
     for (name, old, new, says) in rows {
         assert_eq!(told(&machine(&new).validate_update(&machine(&old))), says, "{name}");
+    }
+}
+
+/// Otherwise it could be neither changed back nor carried out.
+#[test]
+fn a_pin_that_comes_later_is_of_the_guest_that_is_there() {
+    let other = "spec.providerId: Forbidden: is of another guest than the one that it has: make another Machine for it";
+    let fixed = "spec.providerId: Forbidden: cannot be changed once it is set";
+    let rows: Vec<(&str, Value, Option<&str>, Value, Vec<&str>)> = vec![
+        ("there is no guest yet", json!({}), None, json!({"providerId": "102"}), vec![]),
+        ("it is the guest", json!({}), Some("101"), json!({"providerId": "101"}), vec![]),
+        ("it is another", json!({}), Some("101"), json!({"providerId": "102"}), vec![other]),
+        ("no pin comes", json!({}), Some("101"), json!({"cores": 2}), vec![]),
+        (
+            "a pin from before, of another, lets all else change",
+            json!({"providerId": "102"}),
+            Some("101"),
+            json!({"providerId": "102", "cores": 2}),
+            vec![],
+        ),
+        ("a pin goes with its guest", json!({"providerId": "101"}), Some("101"), json!({}), vec![fixed]),
+    ];
+    for (name, old, guest, new, says) in rows {
+        let mut old = machine(&old);
+        old.status = guest.map(|guest| MachineStatus { provider_id: Some(guest.to_owned()), ..Default::default() });
+        assert_eq!(told(&machine(&new).validate_update(&old)), says, "{name}");
     }
 }
 

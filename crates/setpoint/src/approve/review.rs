@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::wait::await_condition;
 use setpoint_api::change_set::ChangeSet;
-use setpoint_api::condition::ConditionStatus;
+use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::planspec::gate::{CLUSTER_UID, Gate};
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 
@@ -132,10 +132,6 @@ async fn named_by_gate(session: &Session, verdict: &Verdict<'_>) -> Option<Strin
 /// Waits until the gatekeeper has judged a review.
 async fn judged(session: &Session, reviews: Api<Review>, review: Review) -> Result<Judgement> {
     let name = review.metadata.name.as_deref().unwrap_or_default();
-    let accepted = |review: &Review| {
-        let conditions = &review.status.as_ref()?.conditions;
-        condition(conditions, "Accepted").filter(|accepted| accepted.status != ConditionStatus::Unknown).cloned()
-    };
     let is_judged = |review: Option<&Review>| review.is_none_or(|review| accepted(review).is_some());
     let waited = tokio::time::timeout(JUDGEMENT, await_condition(reviews, name, is_judged)).await;
     let found = match waited {
@@ -147,17 +143,86 @@ async fn judged(session: &Session, reviews: Api<Review>, review: Review) -> Resu
     let Some(found) = found else {
         let namespace = review.metadata.namespace.as_deref().unwrap_or_default();
         let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
-        let is_left = sets.get_opt(&review.spec.gate).await.is_ok_and(|set| set.is_some());
-        ensure!(!is_left, "the review {} was deleted before it was judged", inert(name));
-        // A change set goes with the object that it was made for.
-        remark("what it was about is gone by now, and its change set with it");
-        return Ok(Judgement::Counted(Box::new(review)));
+        let set = sets.get_opt(&review.spec.gate).await.map_err(|error| session.server.unreachable(error))?;
+        return vanished(review, set.as_ref());
     };
+    Ok(judgement(found))
+}
+
+/// What the gatekeeper said of a review, once it did.
+fn accepted(review: &Review) -> Option<Condition> {
+    let conditions = &review.status.as_ref()?.conditions;
+    condition(conditions, "Accepted").filter(|accepted| accepted.status != ConditionStatus::Unknown).cloned()
+}
+
+fn judgement(review: Review) -> Judgement {
     let word = |text: Option<String>| inert(&text.unwrap_or_default());
-    Ok(match accepted(&found) {
+    match accepted(&review) {
         Some(accepted) if accepted.status == ConditionStatus::False => {
             Judgement::Void { reason: word(accepted.reason), message: word(accepted.message) }
         }
-        _ => Judgement::Counted(Box::new(found)),
-    })
+        _ => Judgement::Counted(Box::new(review)),
+    }
+}
+
+/// What became of a review that is gone before it was seen to be judged. A change set goes with the object that it was made
+/// for, and its reviews with it: then the steps were taken.
+fn vanished(review: Review, set: Option<&ChangeSet>) -> Result<Judgement> {
+    let is_left = set.is_some_and(|set| set.metadata.uid == review.spec.change_set_uid);
+    let name = review.metadata.name.as_deref().unwrap_or_default();
+    ensure!(!is_left, "the review {} was deleted before it was judged", inert(name));
+    remark("what it was about is gone by now, and its change set with it");
+    Ok(Judgement::Counted(Box::new(review)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn review(status: Value) -> Review {
+        let spec = json!({
+            "gate": "apply-1", "decision": "Approve", "digests": ["d"], "reviewer": "alice", "changeSetUid": "u",
+        });
+        let metadata = json!({"name": "apply-1-x", "namespace": "shop"});
+        let object = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": metadata, "spec": spec, "status": status,
+        });
+        serde_json::from_value(object).expect("a Review")
+    }
+
+    fn told(judgement: Result<Judgement>) -> String {
+        judgement.map_or_else(|error| format!("error: {error}"), |judgement| judgement.to_string())
+    }
+
+    #[test]
+    fn a_review_counts_unless_the_gatekeeper_says_that_it_does_not() {
+        let said = |status: &str| {
+            let accepted = json!({"type": "Accepted", "status": status, "reason": "Stale", "message": "it moved"});
+            judgement(review(json!({"conditions": [accepted]})))
+        };
+        assert_eq!(told(Ok(said("True"))), "the review counts");
+        assert_eq!(told(Ok(said("False"))), "the review does not count (Stale): it moved");
+    }
+
+    #[test]
+    fn who_approved_a_deletion_that_is_over_is_told_that_it_counted() {
+        let set = |uid: &str| -> ChangeSet {
+            let spec = json!({"environment": "lab", "mode": "Execute", "requestedBy": "carol"});
+            let object = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "spec": spec,
+                "metadata": {"name": "apply-1", "namespace": "shop", "uid": uid},
+            });
+            serde_json::from_value(object).expect("a ChangeSet")
+        };
+        let rows = [
+            ("the change set went with its object", None, "the review counts"),
+            ("another has its name", Some(set("another")), "the review counts"),
+            ("it is there", Some(set("u")), "error: the review apply-1-x was deleted before it was judged"),
+        ];
+        for (row, set, expected) in rows {
+            assert_eq!(told(vanished(review(json!({})), set.as_ref())), expected, "{row}");
+        }
+    }
 }
