@@ -27,11 +27,13 @@
 //! | [`conditions`] | when a condition's transition time moves |
 //! | [`derived_name`] | names that follow from what an object is for |
 //! | [`digest`] | a name for exactly this content |
+//! | [`count`] | how many there are, in words |
 
 pub mod authority;
 pub mod check;
 pub mod classify;
 pub mod conditions;
+pub mod count;
 mod cycles;
 pub mod derived_name;
 pub mod desired;

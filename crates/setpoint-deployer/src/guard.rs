@@ -56,7 +56,7 @@ impl Guarded {
 /// Waits for an answer, or says how long that was done in vain.
 pub(crate) async fn within<T>(deadline: Duration, call: Answer<'_, T>) -> std::result::Result<Result<T>, String> {
     let answer = tokio::time::timeout(deadline, call).await;
-    answer.map_err(|_| format!("nothing came within {} seconds", deadline.as_secs_f64()))
+    answer.map_err(|_| format!("nothing came within {} s", deadline.as_secs_f64()))
 }
 
 impl Provider for Guarded {
@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_not_answered_is_told_so_in_time() {
         let silent = guarded(None, |abilities| abilities.guests.adopts = true);
-        let late = "nothing came within 2 seconds".to_owned();
+        let late = "nothing came within 2 s".to_owned();
         let expected = |operation, target: &str| ProviderError {
             operation,
             target: target.to_owned(),
@@ -277,7 +277,7 @@ mod tests {
                     operation: Operation::Observe,
                     target: "everything".to_owned(),
                     fault: Fault::Unreachable,
-                    response: "nothing came within 1 seconds".to_owned(),
+                    response: "nothing came within 1 s".to_owned(),
                 },
             ),
         ];

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::{Environment, EnvironmentStatus, Orphan};
 use setpoint_api::machine::{DriftedField, Machine};
+use setpoint_core::count::counted;
 use setpoint_core::drift::GUEST;
 use setpoint_core::machine::{READY, SYNCED};
 
@@ -18,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::style::{Style, Tone};
-use crate::terminal::{aligned, counted, inert, remark};
+use crate::terminal::{aligned, inert, remark};
 
 #[derive(Debug, Args)]
 pub(crate) struct Drift {

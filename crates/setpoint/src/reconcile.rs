@@ -16,6 +16,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::requester::RECONCILE_AT;
+use setpoint_core::count::counted;
 
 use crate::apply::{Aim, Followed, condition, follow, report_of};
 use crate::outcome::Outcome;
@@ -69,11 +70,14 @@ impl Reconcile {
         let ready = condition(&status.conditions, "Ready");
         let is_ready = ready.is_some_and(|ready| ready.status == ConditionStatus::True);
         let why = ready.and_then(|ready| ready.message.clone()).unwrap_or_default();
-        let number = |number: Option<u32>| number.unwrap_or_default();
+        let number = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
         let (instances, drifted) = (number(status.instances), number(status.drifted));
         let orphans = number(status.orphan_count);
         let text = || match is_ready {
-            true => format!("{}: {instances} instances, {drifted} drifted, {orphans} orphans\n", inert(name)),
+            true => {
+                let (instances, orphans) = (counted(instances, "instance"), counted(orphans, "orphan"));
+                format!("{}: {instances}, {drifted} drifted, {orphans}\n", inert(name))
+            }
             false => format!("{}: not ready: {}\n", inert(name), inert(&why)),
         };
         let data = || {

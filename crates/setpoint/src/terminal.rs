@@ -59,11 +59,6 @@ pub(crate) fn remark(text: &str) {
     eprintln!("{}", inert(text));
 }
 
-/// `1 Machine`, `3 Machines`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 /// Rows of cells with every column but the last padded to its widest cell.
 pub(crate) fn aligned(rows: &[Vec<String>], gap: usize) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();

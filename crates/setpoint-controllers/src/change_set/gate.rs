@@ -10,6 +10,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::planspec::gate::{CLUSTER_UID, Gate, GatePhase, GateSpec, GateStatus, GateType, TargetReference};
 use setpoint_api::step::Step;
 use setpoint_core::conditions;
+use setpoint_core::count::counted;
 use setpoint_core::gate::{Decision, Need, Verdict, gate_status};
 use setpoint_core::pod::NoticeKind;
 
@@ -179,7 +180,7 @@ fn description(change_set: &ChangeSet, steps: &[Step]) -> String {
     let told = steps.iter().take(TOLD).map(|step| format!("\n{} ({:?}): {}", step.id, step.class, step.reason));
     let more = steps.len().saturating_sub(TOLD);
     let rest = if more > 0 { format!("\nand {more} more") } else { String::new() };
-    let count = if steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", steps.len()) };
+    let count = counted(steps.len(), "step");
     let head = format!("{} asks for {count} in {}:", spec.requested_by, spec.environment);
     format!("{head}{}{rest}", told.collect::<String>())
 }

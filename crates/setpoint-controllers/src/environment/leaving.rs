@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use setpoint_api::environment::Environment;
+use setpoint_core::count::{counted, counted_are};
 use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::orphan::orphans;
 use setpoint_deployer::provider::Scope;
@@ -93,10 +94,16 @@ impl Environments {
     fn may_be_left(&self, key: &Name, environment: &Environment, node: Option<&Node>) -> Option<String> {
         let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
         let seen = environment.status.as_ref().and_then(|status| status.instances).unwrap_or_default();
+        let seen = usize::try_from(seen).unwrap_or(usize::MAX);
         match () {
             () if node.is_some() => Some("until then its Node stays, and it cannot be deleted".to_owned()),
-            () if machines > 0 => Some(format!("until then its {machines} Machines stay, and it cannot be deleted")),
-            () if seen > 0 => Some(format!("it held {seen} guests when it was last seen, and until then they stay")),
+            () if machines > 0 => {
+                Some(format!("it has {}, and until then it cannot be deleted", counted(machines, "Machine")))
+            }
+            () if seen > 0 => {
+                let guests = counted(seen, "guest");
+                Some(format!("it held {guests} when it was last seen, and until then nothing of that goes"))
+            }
             () => None,
         }
     }
@@ -114,7 +121,8 @@ impl Environments {
         }
         let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
         if machines > 0 {
-            return Some(Stay { why: format!("{machines} Machines are yet to be deleted"), then: Ok(Next::Idle) });
+            let why = format!("{} yet to be deleted", counted_are(machines, "Machine"));
+            return Some(Stay { why, then: Ok(Next::Idle) });
         }
         match self.left_behind(key).await {
             Ok(left) => left.stay(),
@@ -181,13 +189,13 @@ impl Environments {
 impl Eviction {
     /// What keeps an Environment whose Pods were to go.
     fn stay(self) -> Option<Stay> {
-        let left = self.left;
+        let left = format!("{} yet to end", counted_are(self.left, "Pod"));
         match self.failure {
             Some((pod, error)) => {
-                let why = format!("{left} Pods are yet to end; {pod} cannot be deleted: {}", words(&error));
+                let why = format!("{left}; {pod} cannot be deleted: {}", words(&error));
                 Some(Stay { why, then: Err(error.into()) })
             }
-            None if left > 0 => Some(Stay { why: format!("{left} Pods are yet to end"), then: Ok(Next::Idle) }),
+            None if self.left > 0 => Some(Stay { why: left, then: Ok(Next::Idle) }),
             None => None,
         }
     }
@@ -213,10 +221,10 @@ impl Left {
         }
         let told: Vec<&str> = self.guests.iter().take(TOLD).map(String::as_str).collect();
         let more = if self.guests.len() > TOLD { ", …" } else { "" };
+        let them = if told.len() == 1 { "it" } else { "them" };
         let why = format!(
-            "{} guests are left of Machines that are gone ({}{more}): remove them, or have them removed with orphanPolicy \
-             Delete",
-            self.guests.len(),
+            "{} left of Machines that are gone ({}{more}): remove {them}, or have {them} removed with orphanPolicy Delete",
+            counted_are(self.guests.len(), "guest"),
             told.join(", ")
         );
         (!told.is_empty()).then_some(Stay { why, then: Ok(Next::Idle) })
@@ -333,13 +341,13 @@ mod tests {
                 "it was not",
                 None,
                 json!({"instances": 2}),
-                Some("it held 2 guests when it was last seen, and until then they stay"),
+                Some("it held 2 guests when it was last seen, and until then nothing of that goes"),
             ),
             (
                 "there are Machines",
                 Some(machine),
                 json!({}),
-                Some("until then its 1 Machines stay, and it cannot be deleted"),
+                Some("it has 1 Machine, and until then it cannot be deleted"),
             ),
         ];
         for (name, machine, status, expected) in rows {

@@ -7,6 +7,7 @@ use setpoint_api::planspec::{GoalCandidate, GoalPhase, GoalStatus};
 use super::supersession::cycle_sentence;
 use super::{Candidate, Resolution, Verdict};
 use crate::conditions;
+use crate::count::counted;
 
 /// How many candidates a status lists: an object has bounds, and so has a reader's patience.
 const CANDIDATES_MAX: usize = 50;
@@ -83,7 +84,7 @@ fn supersession_sound(resolution: &Resolution, generation: Option<i64>) -> Condi
     let sentences: Vec<String> = shown.map(|cycle| cycle_sentence(cycle)).collect();
     let message = match resolution.cycles.len() - sentences.len() {
         0 => sentences.join("; "),
-        more => format!("{}; {more} more circles", sentences.join("; ")),
+        more => format!("{}; {}", sentences.join("; "), counted(more, "more circle")),
     };
     condition(SUPERSESSION_SOUND, ConditionStatus::False, "CyclicSupersession", message, generation)
 }

@@ -8,6 +8,7 @@ use setpoint_api::revision::RevisionPhase;
 use setpoint_api::traffic_split::ALL_BPS;
 
 use super::{Action, Facts, RevisionFacts, Stock, WaitsOn};
+use crate::count::counted_are;
 use crate::split::Split;
 
 /// Where traffic is to go.
@@ -79,7 +80,8 @@ fn trim(facts: &Facts<'_>) -> Option<Shift> {
         .revisions
         .iter()
         .find(|(name, revision)| too_large(revision) && facts.trimmed(name) <= promise.replicas)?;
-    Some(scale(name, promise.replicas, format!("{} replicas are asked for", promise.replicas)))
+    let asked = usize::try_from(promise.replicas).unwrap_or(usize::MAX);
+    Some(scale(name, promise.replicas, format!("{} asked for", counted_are(asked, "replica"))))
 }
 
 fn grow(facts: &Facts<'_>, course: Course<'_>, to: &RevisionFacts) -> Option<Shift> {

@@ -80,7 +80,7 @@ pub(super) fn advance(facts: &Facts<'_>) -> Decision {
         Stage::Pause(Some(seconds)) => {
             let until = facts.after(facts.state.since, seconds);
             if facts.now >= until {
-                return next(facts, format!("paused for {seconds} seconds"));
+                return next(facts, format!("paused for {seconds} s"));
             }
             stay(facts, target, WaitsOn::Time, Some(until), format!("pauses until {until}"))
         }

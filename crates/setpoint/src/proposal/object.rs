@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use setpoint_api::requester::REQUESTED_BY;
+use setpoint_core::count::counted;
 
 use crate::change::{Edit, changes};
 
@@ -144,7 +145,7 @@ fn fields(object: &Value) -> Vec<FieldEdit> {
         })
         .collect();
     if total > MOST_FIELDS {
-        let more = format!("{} more fields", total - MOST_FIELDS);
+        let more = counted(total - MOST_FIELDS, "more field");
         fields.push(FieldEdit { field: "…".to_owned(), from: None, to: Some(more) });
     }
     fields

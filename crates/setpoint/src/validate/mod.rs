@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
+use setpoint_core::count::counted_are;
 
 use self::kinds::{Kinds, Problem, Verdict};
 use crate::document::{Document, Files};
@@ -111,11 +112,8 @@ fn report(documents: &[Document], findings: &[Finding], unknown: &[&Document]) -
 
 fn conclude(checked: usize, findings: &[Finding]) -> Result<()> {
     match findings.len() {
-        0 if checked == 0 => remark("there is nothing to check; name files or folders with -f"),
-        0 => remark(&format!(
-            "{} valid",
-            if checked == 1 { "1 object is".to_owned() } else { format!("{checked} objects are") }
-        )),
+        0 if checked == 0 => remark("nothing was checked"),
+        0 => remark(&format!("{} valid", counted_are(checked, "object"))),
         1 => bail!("there is 1 problem"),
         count => bail!("there are {count} problems"),
     }

@@ -20,7 +20,7 @@ async fn an_environment_goes_after_its_machines() -> Result<()> {
     cluster.client()?.delete(ENVIRONMENT).await?.success()?;
     let lab = cluster.until_environment("it to wait", |lab| is_ready_because(lab, "Deleting")).await?;
     let message = text(&condition(&lab, "Ready")["message"]);
-    ensure!(message == "1 Machines are yet to be deleted", "{message}");
+    ensure!(message == "1 Machine is yet to be deleted", "{message}");
     cluster.delete("web").await?;
     cluster.gone("web").await?;
     ensure!(cluster.truth()?.is_empty(), "its guest is gone with it");
