@@ -1,5 +1,7 @@
 //! `setpoint import`: takes an existing guest under care as a Machine that desires what it already is.
 
+mod leftover;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,8 +14,10 @@ use serde_json::{Map, Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
 
+use self::leftover::{is_leftover, remove};
 use crate::apply::{Aim, Followed, condition, follow};
 use crate::approve::Policy;
+use crate::client::Reply;
 use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -55,10 +59,7 @@ impl Import {
             let environment = inert(&self.environment);
             bail!("there is no environment {environment:?}; `setpoint get environments` shows what there is");
         }
-        let bare = manifest(self, namespace, Map::new());
-        let path = format!("/apis/setpoint.dev/v1alpha1/namespaces/{namespace}/machines?fieldManager=setpoint");
-        let made = session.server.send(Method::POST, &path, Some((JSON, &bare))).await?.object();
-        let mut written = made.with_context(|| format!("cannot make the Machine {}", inert(&self.name)))?;
+        let mut generation = self.make(session, namespace).await?;
         let machine = self.seen(session).await?;
         let status = machine.status.unwrap_or_default();
         let (spec, left_out) = desired(&status);
@@ -70,11 +71,47 @@ impl Import {
             ));
         }
         if self.manage {
-            written = self.hold(session, namespace, &manifest).await?;
+            let written = self.hold(session, namespace, &manifest).await?;
+            generation = written["metadata"]["generation"].as_i64().unwrap_or_default();
         }
         let text = || yaml(&manifest).unwrap_or_default();
         self.output.print(text, || Ok(manifest.clone()))?;
-        self.taken(session, written["metadata"]["generation"].as_i64().unwrap_or_default()).await
+        self.taken(session, generation).await
+    }
+
+    /// Makes the Machine, and says its generation. What an import before left behind is taken for it, or gives way where it
+    /// is of another guest.
+    async fn make(&self, session: &Session, namespace: &str) -> Result<i64> {
+        let bare = manifest(self, namespace, Map::new());
+        let path = format!("/apis/setpoint.dev/v1alpha1/namespaces/{namespace}/machines?fieldManager=setpoint");
+        let post = async || session.server.send(Method::POST, &path, Some((JSON, &bare))).await;
+        let mut made = post().await?;
+        if matches!(&made, Reply::Refused(status) if status.code == 409)
+            && let Some(left) = self.found(session).await?.filter(is_leftover)
+        {
+            let is_same =
+                left.spec.environment == self.environment && left.spec.provider_id == Some(self.guest.clone());
+            if is_same && left.metadata.deletion_timestamp.is_none() {
+                return Ok(left.metadata.generation.unwrap_or_default());
+            }
+            remove(session, &left, Duration::from_secs(self.timeout)).await?;
+            made = post().await?;
+        }
+        let made = made.object().with_context(|| format!("cannot make the Machine {}", inert(&self.name)))?;
+        Ok(made["metadata"]["generation"].as_i64().unwrap_or_default())
+    }
+
+    async fn found(&self, session: &Session) -> Result<Option<Machine>> {
+        let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), &session.server.namespace);
+        machines.get_opt(&self.name).await.map_err(|error| session.server.unreachable(error))
+    }
+
+    /// Removes the Machine of an import that failed, and says whether it is gone.
+    async fn withdrawn(&self, session: &Session, machine: &Machine) -> String {
+        match remove(session, machine, Duration::from_secs(self.timeout)).await {
+            Ok(()) => format!("the Machine {} is removed again", inert(&self.name)),
+            Err(_) => format!("the Machine stays: {}", self.undone(session)),
+        }
     }
 
     /// Waits until the guest was seen, or is said not to be there.
@@ -102,7 +139,8 @@ impl Import {
         let status = machine.status.as_ref();
         match status.filter(|status| status.observed.is_empty()).and_then(failure) {
             Some(why) => {
-                bail!("guest {guest} cannot be imported: {}; the Machine stays: {}", inert(&why), self.undone(session))
+                let left = self.withdrawn(session, &machine).await;
+                bail!("guest {guest} cannot be imported: {}; {left}", inert(&why))
             }
             None => Ok(machine),
         }
@@ -115,7 +153,11 @@ impl Import {
         let followup = follow(session, aims, Duration::from_secs(self.timeout)).await?;
         let guest = inert(&self.guest);
         if let Some((_, why)) = followup.refused().next() {
-            bail!("guest {guest} is not under care: {}; the Machine stays: {}", inert(why), self.undone(session));
+            let left = match self.found(session).await? {
+                Some(machine) => self.withdrawn(session, &machine).await,
+                None => "the Machine is gone".to_owned(),
+            };
+            bail!("guest {guest} is not under care: {}; {left}", inert(why));
         }
         let waiting = followup.waiting().next();
         if let Some((_, why)) = waiting {
