@@ -16,8 +16,9 @@ use tokio::time::Instant;
 
 use super::apply_set::{ApplySet, Extent};
 use super::draft::{Draft, GROUND, Removal, Write};
-use super::follow::{Aim, Followed};
+use super::follow::Followed;
 use super::preview::{Key, Question, planned, post, questions};
+use super::standing::Aim;
 use crate::approve::{Judgement, Policy, Signer, Verdict, give};
 use crate::client::Reply;
 use crate::get::JSON;
@@ -52,8 +53,7 @@ impl Execution<'_> {
         for write in &draft.writes {
             let written = write.send(session, self.force).await?;
             if write.is_machine() {
-                let generation = written["metadata"]["generation"].as_i64().unwrap_or_default();
-                aims.insert(followed(write.namespace.as_ref(), &write.name), Aim::Synced { generation });
+                aims.insert(followed(write.namespace.as_ref(), &write.name), Aim::of(&written["metadata"]));
             }
         }
         for removal in draft.removals.iter().filter(|removal| !removal.is_ground()) {

@@ -11,11 +11,12 @@ use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};
-use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::Machine;
+use setpoint_core::count::counted_are;
 use tokio::time::Instant;
 
 use super::progress::Progress;
+use super::standing::{Aim, Standing, standing};
 use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
@@ -35,54 +36,6 @@ pub(crate) struct Followed {
 impl fmt::Display for Followed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// What a Machine is followed for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
-    /// This generation of it, or a later one, is carried out.
-    Synced { generation: i64 },
-    /// It is gone.
-    Gone,
-}
-
-/// How far a Machine is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// As desired.
-    Done(String),
-    /// Something is under way.
-    Moving(String),
-    /// It waits for people, a budget, or another.
-    Waiting(String),
-    /// It cannot be as it is written, or somebody rejected it.
-    Refused(String),
-}
-
-impl Standing {
-    pub(crate) fn message(&self) -> &str {
-        let (Standing::Done(text) | Standing::Moving(text) | Standing::Waiting(text) | Standing::Refused(text)) = self;
-        text
-    }
-
-    /// How far it is, in words for people.
-    fn told(&self) -> String {
-        match self {
-            Standing::Done(text) | Standing::Moving(text) => text.clone(),
-            Standing::Waiting(text) => format!("waits: {text}"),
-            Standing::Refused(text) => format!("refused: {text}"),
-        }
-    }
-
-    /// The state in one word, for programs.
-    fn word(&self) -> &'static str {
-        match self {
-            Standing::Done(_) => "done",
-            Standing::Moving(_) => "moving",
-            Standing::Waiting(_) => "waiting",
-            Standing::Refused(_) => "refused",
-        }
     }
 }
 
@@ -126,26 +79,27 @@ impl Followup {
 
     /// How many are not where they should be, with the first of each kind: `; 1 Machine is still there: shop/db waits: …`.
     pub(crate) fn rest(&self) -> String {
-        let left = |gone: bool| {
-            let left = self.standings.iter().filter(move |(_, (aim, standing))| {
-                (*aim == Aim::Gone) == gone && !matches!(standing, Standing::Done(_))
-            });
+        let left = |what: Rest| {
+            let left = self.standings.iter().filter(move |(_, (aim, standing))| Rest::of(aim, standing) == Some(what));
             left.map(|(followed, (_, standing))| format!("{followed} {}", standing.told())).collect::<Vec<_>>()
         };
         let words = |left: Vec<String>, what: &str| match left.as_slice() {
             [] => String::new(),
-            [one] => format!("; 1 Machine is {what}: {}", inert(one)),
-            [first, ..] => format!("; {} Machines are {what}, of which {}", left.len(), inert(first)),
+            [one] => format!("; {} {what}: {}", counted_are(1, "Machine"), inert(one)),
+            [first, ..] => format!("; {} {what}, of which {}", counted_are(left.len(), "Machine"), inert(first)),
         };
         let leaving: String =
             self.leaving.iter().map(|title| format!("; {} is still being deleted", inert(title))).collect();
-        words(left(false), "not as desired yet") + &words(left(true), "still there") + &leaving
+        words(left(Rest::Overtaken), "not what was written")
+            + &words(left(Rest::Undone), "not as desired yet")
+            + &words(left(Rest::There), "still there")
+            + &leaving
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Followed, &str)> {
         self.standings.iter().filter_map(|(followed, (_, standing))| match standing {
             Standing::Waiting(why) | Standing::Moving(why) => Some((followed, why.as_str())),
-            Standing::Done(_) | Standing::Refused(_) => None,
+            Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_) => None,
         })
     }
 
@@ -156,62 +110,39 @@ impl Followup {
         })
     }
 
-    /// What is refused does not come about by waiting.
-    pub(crate) fn no_refusals(&self) -> Result<()> {
-        match self.refused().next() {
-            Some((followed, why)) => bail!(
-                "{} is refused: {}; write it otherwise, or have who rejected it approve it",
-                inert(&followed.to_string()),
-                inert(why)
-            ),
-            None => Ok(()),
+    /// What is refused does not come about by waiting, nor does what is to be something else by now.
+    pub(crate) fn no_failures(&self) -> Result<()> {
+        for (followed, (_, standing)) in &self.standings {
+            let (followed, why) = (inert(&followed.to_string()), inert(standing.message()));
+            match standing {
+                Standing::Refused(_) => {
+                    bail!("{followed} is refused: {why}; write it otherwise, or have who rejected it approve it")
+                }
+                Standing::Overtaken(_) => bail!("{followed} {why}; `setpoint plan` shows what differs now"),
+                Standing::Done(_) | Standing::Moving(_) | Standing::Waiting(_) => {}
+            }
         }
+        Ok(())
     }
 }
 
-/// How far a Machine is, from what is known of it.
-pub(crate) fn standing(machine: Option<&Machine>, aim: Aim) -> Standing {
-    let Some(machine) = machine else {
-        return match aim {
-            Aim::Gone => Standing::Done("deleted".to_owned()),
-            Aim::Synced { .. } => Standing::Moving("not there yet".to_owned()),
-        };
-    };
-    let status = machine.status.as_ref();
-    let leaves = machine.metadata.deletion_timestamp.is_some();
-    let at = status.and_then(|status| status.observed_generation).unwrap_or_default();
-    let needed = match aim {
-        Aim::Synced { generation } => generation,
-        Aim::Gone => machine.metadata.generation.unwrap_or_default(),
-    };
-    let synced = status.and_then(|status| condition(&status.conditions, "Synced"));
-    let told = |condition: &Condition| {
-        let reason = condition.reason.clone().unwrap_or_default();
-        condition.message.clone().filter(|message| !message.is_empty()).unwrap_or(reason)
-    };
-    let (Some(status), Some(synced)) = (status, synced) else {
-        return Standing::Moving("not looked at yet".to_owned());
-    };
-    if at < needed {
-        return Standing::Moving("not looked at since it was changed".to_owned());
-    }
-    if let Some(intent) = status.intents.first() {
-        return Standing::Moving(format!("{} under way", format!("{:?}", intent.action).to_lowercase()));
-    }
-    match (synced.status, synced.reason.as_deref(), aim) {
-        (ConditionStatus::True, _, Aim::Synced { .. }) if !leaves => {
-            let guest = status.provider_id.as_deref().map(|id| format!(", guest {id}")).unwrap_or_default();
-            Standing::Done(format!("{}{guest}", status.run.as_deref().unwrap_or("as desired")))
-        }
-        (ConditionStatus::False, Some("Refused"), _) => Standing::Refused(told(synced)),
-        (_, Some("Waiting" | "OverLimit" | "EnvironmentMissing"), _) => Standing::Waiting(told(synced)),
-        (ConditionStatus::True, _, _) => Standing::Moving("being deleted".to_owned()),
-        _ => Standing::Moving(told(synced)),
-    }
+/// In which way a Machine is not where it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Overtaken,
+    Undone,
+    There,
 }
 
-pub(crate) fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
+impl Rest {
+    fn of(aim: &Aim, standing: &Standing) -> Option<Rest> {
+        match (aim, standing) {
+            (_, Standing::Done(_)) => None,
+            (_, Standing::Overtaken(_)) => Some(Rest::Overtaken),
+            (Aim::Gone, _) => Some(Rest::There),
+            (Aim::Synced { .. } | Aim::Written { .. }, _) => Some(Rest::Undone),
+        }
+    }
 }
 
 /// Follows until nothing moves by itself any more, or until the time is over.
@@ -297,11 +228,11 @@ impl World {
         for (followed, aim) in &self.aims {
             let known = self.listed.contains(&followed.namespace);
             let standing = match known {
-                true => standing(self.machines.get(followed), *aim),
+                true => standing(self.machines.get(followed), aim),
                 false => Standing::Moving("not looked at yet".to_owned()),
             };
             let again = match &standing {
-                Standing::Done(_) | Standing::Refused(_) => None,
+                Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_) => None,
                 Standing::Moving(_) => Some(now + Duration::from_secs(3600)),
                 Standing::Waiting(_) => {
                     let since = *self.stuck.entry(followed.clone()).or_insert(now);
@@ -313,7 +244,7 @@ impl World {
             }
             progress.tell(&followed.to_string(), &standing.told(), again.is_none());
             next = [next, again].into_iter().flatten().min();
-            followup.standings.insert(followed.clone(), (*aim, standing));
+            followup.standings.insert(followed.clone(), (aim.clone(), standing));
         }
         (followup, next)
     }
@@ -330,76 +261,6 @@ fn followed(machine: &Machine) -> Followed {
 mod tests {
     use super::*;
 
-    fn machine(generation: i64, status: Value) -> Machine {
-        let object = json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
-            "metadata": {"name": "web", "namespace": "shop", "generation": generation},
-            "spec": {"environment": "lab"}, "status": status,
-        });
-        serde_json::from_value(object).expect("a Machine")
-    }
-
-    #[test]
-    fn a_machine_is_followed_until_it_can_go_no_further() {
-        let synced = |status: &str, reason: &str, message: &str| {
-            json!({
-                "observedGeneration": 2, "run": "running", "providerId": "sim-1",
-                "conditions": [{"type": "Synced", "status": status, "reason": reason, "message": message}],
-            })
-        };
-        let mut acting = synced("False", "Waiting", "for the guest");
-        acting["intents"] = json!([{
-            "id": "i", "action": "Create", "digest": "d", "startedAt": "2026-01-01T00:00:00Z", "epoch": 1,
-        }]);
-        let (now, gone) = (Aim::Synced { generation: 2 }, Aim::Gone);
-        let rows = [
-            ("not there", None, now, Standing::Moving("not there yet".into())),
-            ("gone as it should be", None, gone, Standing::Done("deleted".into())),
-            ("new", Some(machine(1, json!({}))), now, Standing::Moving("not looked at yet".into())),
-            (
-                "an older generation was carried out",
-                Some(machine(3, synced("True", "", ""))),
-                Aim::Synced { generation: 3 },
-                Standing::Moving("not looked at since it was changed".into()),
-            ),
-            (
-                "as desired",
-                Some(machine(2, synced("True", "", ""))),
-                now,
-                Standing::Done("running, guest sim-1".into()),
-            ),
-            ("acting", Some(machine(2, acting)), now, Standing::Moving("create under way".into())),
-            (
-                "waits",
-                Some(machine(2, synced("False", "Waiting", "for 1 person"))),
-                now,
-                Standing::Waiting("for 1 person".into()),
-            ),
-            (
-                "refused",
-                Some(machine(2, synced("False", "Refused", "spec.disk: it can only grow"))),
-                now,
-                Standing::Refused("spec.disk: it can only grow".into()),
-            ),
-            (
-                "the provider is down",
-                Some(machine(2, synced("False", "ProviderError", "no answer"))),
-                now,
-                Standing::Moving("no answer".into()),
-            ),
-            (
-                "a deletion that waits",
-                Some(machine(2, synced("False", "Waiting", "for 1 person"))),
-                gone,
-                Standing::Waiting("for 1 person".into()),
-            ),
-            ("yet to go", Some(machine(2, synced("True", "", ""))), gone, Standing::Moving("being deleted".into())),
-        ];
-        for (row, machine, aim, expected) in rows {
-            assert_eq!(standing(machine.as_ref(), aim), expected, "{row}");
-        }
-    }
-
     #[test]
     fn it_is_done_only_when_every_machine_is() {
         let text = String::new;
@@ -409,6 +270,7 @@ mod tests {
             ("one moves", vec![Standing::Done(text()), Standing::Moving(text())], false),
             ("one waits", vec![Standing::Waiting(text()), Standing::Done(text())], false),
             ("one was rejected", vec![Standing::Done(text()), Standing::Refused(text())], false),
+            ("somebody else changed one", vec![Standing::Done(text()), Standing::Overtaken(text())], false),
         ];
         for (row, standings, expected) in rows {
             let named = standings.into_iter().enumerate().map(|(number, standing)| {
@@ -419,17 +281,45 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_come_about_by_waiting_is_an_error() {
+        let refused = "shop/web is refused: it can only grow; write it otherwise, or have who rejected it approve it";
+        let changed = "shop/web was changed by somebody else since; `setpoint plan` shows what differs now";
+        let rows = [
+            (Standing::Done("running".into()), None),
+            (Standing::Moving("create under way".into()), None),
+            (Standing::Waiting("for 1 person".into()), None),
+            (Standing::Refused("it can only grow".into()), Some(refused)),
+            (Standing::Overtaken("was changed by somebody else since".into()), Some(changed)),
+        ];
+        for (standing, expected) in rows {
+            let followed = Followed { namespace: "shop".to_owned(), name: "web".to_owned() };
+            let standings = BTreeMap::from([(followed, (Aim::Synced { generation: 1 }, standing))]);
+            let error = Followup { standings, ..Followup::default() }.no_failures().err();
+            assert_eq!(error.map(|error| error.to_string()).as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn what_is_left_is_told_by_what_was_wanted() {
-        let synced = Aim::Synced { generation: 1 };
+        let synced = || Aim::Synced { generation: 1 };
         let (done, waits) = (Standing::Done("running".into()), Standing::Waiting("for 1 person".into()));
         let moves = Standing::Moving("create under way".into());
         let rows = [
             ("nothing was followed", vec![], ""),
-            ("all is done", vec![(synced, done.clone()), (Aim::Gone, done.clone())], ""),
+            ("all is done", vec![(synced(), done.clone()), (Aim::Gone, done.clone())], ""),
             (
                 "one is yet to come",
-                vec![(synced, moves.clone()), (synced, done)],
+                vec![(synced(), moves.clone()), (synced(), done)],
                 "; 1 Machine is not as desired yet: shop/0 create under way",
+            ),
+            (
+                "somebody else wrote one meanwhile",
+                vec![
+                    (synced(), Standing::Overtaken("was changed by somebody else since".into())),
+                    (synced(), moves.clone()),
+                ],
+                "; 1 Machine is not what was written: shop/0 was changed by somebody else since; \
+                 1 Machine is not as desired yet: shop/1 create under way",
             ),
             (
                 "one has yet to go",
@@ -438,7 +328,7 @@ mod tests {
             ),
             (
                 "some of each",
-                vec![(Aim::Gone, waits.clone()), (synced, moves), (Aim::Gone, waits)],
+                vec![(Aim::Gone, waits.clone()), (synced(), moves), (Aim::Gone, waits)],
                 "; 1 Machine is not as desired yet: shop/1 create under way; \
                  2 Machines are still there, of which shop/0 waits: for 1 person",
             ),

@@ -8,6 +8,7 @@ mod preview;
 mod progress;
 mod prompt;
 mod selection;
+mod standing;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,11 +25,12 @@ use setpoint_api::step::Counts;
 pub(crate) use self::apply_set::ApplySet;
 pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::Execution;
-pub(crate) use self::follow::{Aim, Followed, Followup, condition, follow};
+pub(crate) use self::follow::{Followed, Followup, follow};
 pub(crate) use self::preview::propose;
 use self::prompt::Consented;
 pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
+pub(crate) use self::standing::{Aim, condition};
 use crate::document::Files;
 use crate::manifest::{Manifest, parse};
 use crate::outcome::Outcome;
@@ -224,7 +226,7 @@ pub(crate) fn report(output: Output, verb: &str, proposal: &Proposal, followup: 
         format!("{verb}: {parts}{}\n", followup.rest())
     };
     output.print(text, || Ok(data(proposal, done, followup)))?;
-    followup.no_refusals()?;
+    followup.no_failures()?;
     Ok(Outcome::pending_if(!followup.is_done()))
 }
 
@@ -241,7 +243,7 @@ fn data(proposal: &Proposal, done: Counts, followup: &Followup) -> Value {
 /// Says how far Machines are.
 pub(crate) fn report_of(output: Output, followup: &Followup) -> Result<Outcome> {
     output.print(|| followup.lines(), || Ok(json!({"machines": followup.data()})))?;
-    followup.no_refusals()?;
+    followup.no_failures()?;
     Ok(Outcome::pending_if(!followup.is_done()))
 }
 

@@ -12,7 +12,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, MAX_OB
 use setpoint_api::step::Target;
 
 use super::draft::Draft;
-use super::follow::condition;
+use super::standing::condition;
 use crate::approve::Policy;
 use crate::proposal::{Proposal, ProposedSet, holds};
 use crate::session::Session;

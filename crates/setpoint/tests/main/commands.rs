@@ -61,6 +61,11 @@ async fn mistakes_are_told_with_their_cause() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_others_do_meanwhile_is_told() -> Result<()> {
+    follow("meanwhile.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
 async fn without_a_server_the_work_is_done_in_process() -> Result<()> {
     follow("in_process.txt", &Server::new(SETPOINT, &[])?)
 }
