@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::Value;
 use setpoint_api::documents::{self, DocumentError};
 
-use crate::document::{Document, Files, documents_of};
+use crate::document::{Document, Files};
 use crate::terminal::{inert, remark};
 
 /// An object as its author wrote it, and where.
@@ -23,6 +23,14 @@ impl Manifest {
         let mut manifests = manifests(files.read()?)?;
         manifests.sort_by_key(Manifest::rank);
         Ok(manifests)
+    }
+
+    /// An object that can be applied: it says what it is and what it is called, and nothing that a kind of ours does not
+    /// know.
+    pub(crate) fn of(object: Value, source: String) -> Result<Manifest> {
+        let manifest = Manifest { object, source };
+        manifest.check()?;
+        Ok(manifest)
     }
 
     pub(crate) fn text(&self, pointer: &str) -> &str {
@@ -49,11 +57,37 @@ impl Manifest {
             _ => 4,
         }
     }
-}
 
-/// The objects of a text.
-pub(crate) fn parse(source: &str, text: &str) -> Result<Vec<Manifest>> {
-    manifests(documents_of(source, text))
+    fn check(&self) -> Result<()> {
+        let Manifest { object, source } = self;
+        ensure!(object.is_object(), "{source}: an object is expected, with apiVersion and kind");
+        for (pointer, field) in [("/apiVersion", "apiVersion"), ("/kind", "kind")] {
+            ensure!(!self.text(pointer).is_empty(), "{source}: {field} must be set");
+        }
+        let shown = inert(self.text("/kind"));
+        if self.name().is_empty() {
+            bail!(
+                "{source}: metadata.name of the {shown} must be set; what is applied again and again needs a fixed name"
+            );
+        }
+        let group = self.group_version().0;
+        if group == setpoint_api::GROUP || group == "planspec.io" {
+            match documents::decode(object.clone()) {
+                Ok(document) => {
+                    for unknown in document.unknown {
+                        remark(&format!("{source}: {unknown}; it is left out"));
+                    }
+                }
+                // A newer server may know it.
+                Err(DocumentError::UnknownKind { .. }) if group != setpoint_api::GROUP => {}
+                Err(error) => {
+                    let name = inert(self.name());
+                    bail!("{source}: {shown} {name:?}: {}", inert(&error.to_string()).replace("\\u000a", "; "));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 fn manifests(documents: Vec<Document>) -> Result<Vec<Manifest>> {
@@ -63,50 +97,20 @@ fn manifests(documents: Vec<Document>) -> Result<Vec<Manifest>> {
         let source = if long.contains(&file) { format!("{file}, document {number}") } else { file };
         remarks.iter().for_each(|it| remark(&format!("{source}: {}", inert(it))));
         let object = content.map_err(|why| anyhow!("{source} cannot be read: {}", inert(&why)))?;
-        checked(object, source)
+        Manifest::of(object, source)
     };
     documents.into_iter().map(manifest).collect()
-}
-
-/// An object that can be applied: it says what it is and what it is called, and nothing that a kind of ours does not know.
-fn checked(object: Value, source: String) -> Result<Manifest> {
-    let manifest = Manifest { object, source };
-    let Manifest { object, source } = &manifest;
-    ensure!(object.is_object(), "{source}: an object is expected, with apiVersion and kind");
-    for (pointer, field) in [("/apiVersion", "apiVersion"), ("/kind", "kind")] {
-        ensure!(!manifest.text(pointer).is_empty(), "{source}: {field} must be set");
-    }
-    let shown = inert(manifest.text("/kind"));
-    if manifest.name().is_empty() {
-        bail!("{source}: metadata.name of the {shown} must be set; what is applied again and again needs a fixed name");
-    }
-    let group = manifest.group_version().0;
-    if group == setpoint_api::GROUP || group == "planspec.io" {
-        match documents::decode(object.clone()) {
-            Ok(document) => {
-                for unknown in document.unknown {
-                    remark(&format!("{source}: {unknown}; it is left out"));
-                }
-            }
-            // A newer server may know it.
-            Err(DocumentError::UnknownKind { .. }) if group != setpoint_api::GROUP => {}
-            Err(error) => {
-                let name = inert(manifest.name());
-                bail!("{source}: {shown} {name:?}: {}", inert(&error.to_string()).replace("\\u000a", "; "));
-            }
-        }
-    }
-    Ok(manifest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::documents_of;
 
     const MACHINE: &str = "apiVersion: setpoint.dev/v1alpha1\nkind: Machine\nmetadata: {name: web}\n";
 
     fn told(text: &str) -> String {
-        match parse("x.yaml", text) {
+        match manifests(documents_of("x.yaml", text)) {
             Ok(manifests) => {
                 let tell = |manifest: &Manifest| {
                     format!("{} {} ({})", manifest.text("/kind"), manifest.name(), manifest.source)

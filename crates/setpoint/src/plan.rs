@@ -10,7 +10,7 @@ use crate::apply::Source;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::{Proposal, Saved};
+use crate::proposal::{Proposal, Saved, Seals};
 use crate::session::{Place, Session};
 use crate::style::Style;
 use crate::terminal::remark;
@@ -38,13 +38,14 @@ impl Plan {
     async fn plan(&self, session: &Session, manifests: Vec<Manifest>) -> Result<Outcome> {
         let user = session.user().await?;
         let set = self.source.apply_set(session);
-        let (_, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
+        let (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
         self.output.print(|| proposal.text(Style::of_stdout()), || data(&proposal))?;
         let outcome = Outcome::pending_if(proposal.has_changes() || proposal.is_stuck());
         if let Some(path) = &self.out {
             let set = set.map(|set| (set.namespace, set.name));
             let objects = manifests.into_iter().map(|manifest| manifest.object).collect();
-            Saved::new(session.cluster().await?, set, objects, proposal).write(path)?;
+            let seals = draft.seals(Seals::salt());
+            Saved::new(session.cluster().await?, set, objects, proposal, seals).write(path)?;
             remark(&format!("saved: `setpoint apply {}` applies exactly this", path.display()));
         }
         Ok(outcome)

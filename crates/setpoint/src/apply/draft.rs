@@ -13,7 +13,7 @@ use super::selection::Selection;
 use crate::client::{Answer, Reply, words};
 use crate::get::JSON;
 use crate::manifest::Manifest;
-use crate::proposal::ObjectChange;
+use crate::proposal::{ObjectChange, Seals};
 use crate::resource::Resource;
 use crate::session::Session;
 use crate::terminal::inert;
@@ -44,6 +44,8 @@ pub(crate) struct Write {
     pub(crate) object: Value,
     /// When it is written; what others stand on goes first.
     pub(crate) rank: u8,
+    /// What is stored.
+    pub(crate) live: Option<Value>,
     /// What the server would store; unknown where something else has to be there first.
     pub(crate) result: Option<Value>,
     pub(crate) change: ObjectChange,
@@ -111,6 +113,14 @@ impl Removal {
         Removal { resource, namespace, name, live, change }
     }
 
+impl Draft {
+    /// Seals what is changed of objects, in full.
+    pub(crate) fn seals(&self, salt: String) -> Seals {
+        let tried = self.writes.iter();
+        Seals::of(salt, tried.filter_map(|write| Some((&write.change, write.live.as_ref()?, write.result.as_ref()?))))
+    }
+}
+
     pub(crate) fn is_machine(&self) -> bool {
         is_machine(&self.resource)
     }
@@ -156,7 +166,8 @@ fn locate(session: &Session, served: &[Resource], request: &Request<'_>) -> Resu
             object["metadata"]["labels"][PART_OF] = json!(set.id());
         }
         let change = ObjectChange::between(resource.word(), namespace.clone(), name.clone(), None, Some(&object));
-        writes.push(Write { resource, namespace, name, object, rank: manifest.rank(), result: None, change });
+        let rank = manifest.rank();
+        writes.push(Write { resource, namespace, name, object, live: None, rank, result: None, change });
     }
     Ok(writes)
 }
@@ -258,6 +269,7 @@ async fn tried(session: &Session, mut write: Write, force: bool, awaited: &Await
             None => bail!("{word} {title} cannot be applied: {}", words(&status)),
         },
     }
+    write.live = live;
     Ok(write)
 }
 

@@ -32,7 +32,7 @@ pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
 pub(crate) use self::standing::{Aim, condition};
 use crate::document::Files;
-use crate::manifest::{Manifest, parse};
+use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::proposal::{Proposal, Saved, differences};
@@ -137,7 +137,7 @@ impl Apply {
         };
         let (mut draft, mut proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
         if let Some(saved) = &saved {
-            still_holds(session, saved, &proposal).await?;
+            still_holds(session, saved, &draft, &proposal).await?;
         }
         self.output.show(&proposal.text(self.output.style()))?;
         no_refusals(&proposal)?;
@@ -259,9 +259,10 @@ fn no_refusals(proposal: &Proposal) -> Result<()> {
 }
 
 /// A plan is applied only as it was saved, and where.
-async fn still_holds(session: &Session, saved: &Saved, now: &Proposal) -> Result<()> {
+async fn still_holds(session: &Session, saved: &Saved, draft: &Draft, now: &Proposal) -> Result<()> {
     ensure!(session.cluster().await? == saved.cluster, "the plan was made on another control plane; plan again here");
-    let differences = differences(&saved.proposal, now);
+    let seals = draft.seals(saved.seals.salt.clone());
+    let differences = differences((&saved.proposal, &saved.seals), (now, &seals));
     if differences.is_empty() {
         return Ok(());
     }
@@ -270,11 +271,7 @@ async fn still_holds(session: &Session, saved: &Saved, now: &Proposal) -> Result
 }
 
 fn saved_manifests(saved: &Saved) -> Result<Vec<Manifest>> {
-    let mut manifests = Vec::new();
-    for object in &saved.objects {
-        manifests.extend(parse("the saved plan", &object.to_string())?);
-    }
-    Ok(manifests)
+    saved.objects.iter().map(|object| Manifest::of(object.clone(), "the saved plan".to_owned())).collect()
 }
 
 /// Waits until the environments of a draft's Machines answer, or do not.

@@ -15,7 +15,7 @@ use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
 
 pub(crate) use self::approval::{Hold, holds};
 pub(crate) use self::object::{FieldEdit, ObjectAction, ObjectChange};
-pub(crate) use self::saved::{Saved, differences};
+pub(crate) use self::saved::{Saved, Seals, differences};
 pub(crate) use self::text::steps_text;
 
 /// The kind whose objects stand for guests.

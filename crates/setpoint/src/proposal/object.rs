@@ -1,7 +1,7 @@
 //! What becomes of one object: the difference between what is stored and what a dry run answered.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_core::count::counted;
 
@@ -123,6 +123,17 @@ fn edits(live: &Value, wanted: &Value) -> Vec<FieldEdit> {
         }
     };
     changes.into_iter().map(edit).collect()
+}
+
+/// The fields that differ with their values in full, those of a Secret too: for a digest, and not to be shown.
+pub(super) fn substance(live: &Value, wanted: &Value) -> Value {
+    let nameless = |object: &Value| {
+        let mut object = without_what_servers_write(object);
+        // What does not say that it is a Secret is compared by its values.
+        object.as_object_mut().map(|members| members.remove("kind"));
+        object
+    };
+    changes(&nameless(live), &nameless(wanted)).into_iter().map(|change| json!([change.path, change.values])).collect()
 }
 
 /// What the author of a new object wrote, field by field.

@@ -6,10 +6,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
-use super::{ObjectAction, Proposal};
+use super::object::substance;
+use super::{ObjectAction, ObjectChange, Proposal};
+use crate::token;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest file that is read.
 const LARGEST: u64 = 64 << 20;
 
@@ -26,6 +29,15 @@ pub(crate) struct Saved {
     /// The objects as their author wrote them.
     pub(crate) objects: Vec<Value>,
     pub(crate) proposal: Proposal,
+    pub(crate) seals: Seals,
+}
+
+/// What is behind the words that are shown of changes, where those are a Secret's or cut: a digest of each in full. The
+/// salt keeps a Secret that is replaced, and that is not in the file, from being told by a digest that others know.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seals {
+    pub(crate) salt: String,
+    digests: BTreeMap<String, String>,
 }
 
 impl Saved {
@@ -34,8 +46,9 @@ impl Saved {
         set: Option<(String, String)>,
         objects: Vec<Value>,
         proposal: Proposal,
+        seals: Seals,
     ) -> Saved {
-        Saved { version: VERSION, cluster, set, objects, proposal }
+        Saved { version: VERSION, cluster, set, objects, proposal, seals }
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
@@ -55,9 +68,36 @@ impl Saved {
     }
 }
 
+impl Seals {
+    /// A salt for a plan that is to be saved.
+    pub(crate) fn salt() -> String {
+        token::random()
+    }
+
+    /// Seals changes of objects, each with what is stored and what would be.
+    pub(crate) fn of<'a>(
+        salt: String,
+        changes: impl Iterator<Item = (&'a ObjectChange, &'a Value, &'a Value)>,
+    ) -> Seals {
+        let changed = changes.filter(|(change, ..)| change.action == ObjectAction::Update);
+        let sealed = changed.map(|(change, live, wanted)| {
+            let digest = Sha256::digest(format!("{salt} {}", substance(live, wanted)));
+            (name(change), digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        });
+        let digests = sealed.collect();
+        Seals { salt, digests }
+    }
+
+    /// Whether an object that would be changed then and now would be changed otherwise.
+    fn is_broken(&self, now: &Seals, object: &str) -> bool {
+        self.digests.get(object) != now.digests.get(object)
+    }
+}
+
 /// What is no longer as it was shown, a line each: steps by their digests, objects by what becomes of them.
-pub(crate) fn differences(shown: &Proposal, now: &Proposal) -> Vec<String> {
+pub(crate) fn differences(shown: (&Proposal, &Seals), now: (&Proposal, &Seals)) -> Vec<String> {
     let mut lines = Vec::new();
+    let ((shown, seals), (now, seals_now)) = (shown, now);
     let (then, today) = (digests(shown), digests(now));
     for (step, digest) in &then {
         match today.get(step) {
@@ -69,7 +109,7 @@ pub(crate) fn differences(shown: &Proposal, now: &Proposal) -> Vec<String> {
     lines.extend(today.keys().filter(|step| !then.contains_key(*step)).map(|step| format!("step {step} is new")));
     let (then, today) = (objects(shown), objects(now));
     for (object, change) in &today {
-        if then.get(object) != Some(change) {
+        if then.get(object) != Some(change) || seals.is_broken(seals_now, object) {
             lines.push(format!("{object} would be changed otherwise"));
         }
     }
@@ -86,7 +126,11 @@ fn digests(proposal: &Proposal) -> BTreeMap<String, &str> {
     steps.map(|(name, step)| (name, step.digest.as_str())).collect()
 }
 
-fn objects(proposal: &Proposal) -> BTreeMap<String, &super::ObjectChange> {
+fn objects(proposal: &Proposal) -> BTreeMap<String, &ObjectChange> {
     let changed = proposal.objects.iter().filter(|object| object.action != ObjectAction::Unchanged);
-    changed.map(|object| (format!("{} {}", object.kind, object.title()), object)).collect()
+    changed.map(|object| (name(object), object)).collect()
+}
+
+fn name(object: &ObjectChange) -> String {
+    format!("{} {}", object.kind, object.title())
 }

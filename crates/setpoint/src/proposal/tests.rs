@@ -340,6 +340,49 @@ fn a_saved_plan_tells_what_is_no_longer_so() {
         ("another object", proposal(vec![create()], &other), &["configmap shop/settings would be changed otherwise"]),
     ];
     for (row, now, expected) in rows {
-        assert_eq!(differences(&shown, &now), expected, "{row}");
+        let seals = Seals::of("salt".to_owned(), std::iter::empty());
+        assert_eq!(differences((&shown, &seals), (&now, &seals)), expected, "{row}");
+    }
+}
+
+#[test]
+fn a_saved_plan_tells_what_is_hidden_and_no_longer_so() {
+    let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": value}});
+    let long = |end: &str| config_map(&format!("{}{end}", "x".repeat(200)));
+    let labelled = |mut object: Value| {
+        object["metadata"]["labels"] = json!({"team": "a"});
+        object
+    };
+    let otherwise = |kind: &str| vec![format!("{kind} shop/settings would be changed otherwise")];
+    let rotated = (secret("b3Bl"), secret("c2Vz"));
+    let rows = [
+        ("the same Secret", "secret", rotated.clone(), rotated.clone(), vec![]),
+        ("another Secret is replaced", "secret", rotated, (secret("YWJj"), secret("c2Vz")), otherwise("secret")),
+        (
+            "a long text ends otherwise",
+            "configmap",
+            (long("a"), long("c")),
+            (long("b"), long("c")),
+            otherwise("configmap"),
+        ),
+        (
+            "a field that stays as it is",
+            "configmap",
+            (long("a"), long("c")),
+            (labelled(long("a")), labelled(long("c"))),
+            vec![],
+        ),
+    ];
+    for (row, kind, then, today, expected) in rows {
+        let sealed = |(live, wanted): &(Value, Value), salt: &str| {
+            let change = object(kind, Some(live), Some(wanted));
+            let seals = Seals::of(salt.to_owned(), [(&change, live, wanted)].into_iter());
+            (Proposal { objects: vec![change], change_sets: Vec::new() }, seals)
+        };
+        let ((shown, seals), (now, seals_now)) = (sealed(&then, "salt"), sealed(&today, "salt"));
+        assert_eq!(differences((&shown, &seals), (&now, &seals_now)), expected, "{row}");
+        assert_ne!(seals, sealed(&then, "pepper").1, "{row}: nobody knows a digest without its salt");
+        let file = serde_json::to_string(&seals).expect("JSON");
+        assert!(!file.contains("b3Bl") && !file.contains("c2Vz"), "{row}: {file}");
     }
 }
