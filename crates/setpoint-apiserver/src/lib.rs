@@ -66,5 +66,5 @@ pub mod write;
 
 pub use authentication::{Identity, Issuer, Users};
 pub use in_process::InProcess;
-pub use server::{Server, Setup};
+pub use server::{BODY_LIMIT, Server, Setup};
 pub use surroundings::Surroundings;

@@ -40,7 +40,7 @@ use crate::surroundings::Surroundings;
 use crate::{audit, built_in, discovery, expiry, fairness, garbage, health, negotiate, openapi, own_kinds, verbs};
 
 /// The largest body a request may have.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// The largest body that is read, to be ignored, by what takes none.
 const PLAIN_BODY_LIMIT: usize = 4 * 1024;

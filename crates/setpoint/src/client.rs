@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
+use serde::Serialize;
 use serde_json::Value;
+use setpoint_apiserver::BODY_LIMIT;
 
 use crate::data_dir::DataDir;
 use crate::resource::{Resource, resolve};
@@ -181,6 +183,19 @@ fn refusal(status: &Status) -> Result<Answer> {
         }
         _ => bail!(words(status)),
     }
+}
+
+/// Says that `what` is larger than what a server takes, and what to do. A server may close the connection on it without
+/// reading on, and then its own words are lost.
+pub(crate) fn must_fit(what: impl Fn() -> String, body: &impl Serialize, remedy: &str) -> Result<()> {
+    let size = serde_json::to_vec(body)?.len();
+    ensure!(
+        size <= BODY_LIMIT,
+        "{} is too large: {} bytes as JSON, and a server takes {BODY_LIMIT}; {remedy}",
+        what(),
+        size
+    );
+    Ok(())
 }
 
 pub(crate) fn words(status: &Status) -> String {

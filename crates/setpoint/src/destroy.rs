@@ -50,6 +50,7 @@ impl Destroy {
         let set = self.set.clone().map(|name| ApplySet { name, namespace });
         let removals = match &set {
             Some(set) => {
+                set.must_exist(session).await?;
                 let mut members = set.members(session, &session.server.resources().await?).await?;
                 members.retain(|member| self.selection.takes(&member.change));
                 members

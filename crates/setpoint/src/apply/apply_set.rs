@@ -73,6 +73,17 @@ impl ApplySet {
         Ok(Some(Extent { kinds: words(KINDS), namespaces }))
     }
 
+    /// A set that was never applied here is a mistake.
+    pub(crate) async fn must_exist(&self, session: &Session) -> Result<()> {
+        let (name, namespace) = (inert(&self.name), inert(&self.namespace));
+        ensure!(
+            self.extent(session).await?.is_some(),
+            "there is no apply set {name:?} in namespace {namespace}; `kubectl get configmaps -A -l {ID}` lists those that \
+             are"
+        );
+        Ok(())
+    }
+
     /// Writes where members may be.
     pub(crate) async fn write(&self, session: &Session, extent: &Extent) -> Result<()> {
         let others: Vec<&str> =

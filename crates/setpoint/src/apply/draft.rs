@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::apply_set::{ApplySet, PART_OF};
 use super::selection::Selection;
-use crate::client::{Answer, Reply, words};
+use crate::client::{Answer, Reply, must_fit, words};
 use crate::get::JSON;
 use crate::manifest::Manifest;
 use crate::proposal::{ObjectChange, Seals};
@@ -40,12 +40,14 @@ pub(crate) struct Write {
     pub(crate) resource: Resource,
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
+    /// The file that says it.
+    source: String,
     /// What is sent.
     pub(crate) object: Value,
-    /// When it is written; what others stand on goes first.
-    pub(crate) rank: u8,
     /// What is stored.
     pub(crate) live: Option<Value>,
+    /// When it is written; what others stand on goes first.
+    pub(crate) rank: u8,
     /// What the server would store; unknown where something else has to be there first.
     pub(crate) result: Option<Value>,
     pub(crate) change: ObjectChange,
@@ -92,17 +94,31 @@ pub(crate) async fn draft(session: &Session, request: Request<'_>) -> Result<Dra
 /// Objects of files that are to go, as far as they are there.
 pub(crate) async fn removals(session: &Session, manifests: &[Manifest], selection: &Selection) -> Result<Vec<Removal>> {
     let served = session.server.resources().await?;
-    let mut removals = Vec::new();
-    for manifest in manifests.iter().rev() {
+    let (mut seen, mut located) = (Seen::default(), Vec::new());
+    for manifest in manifests {
         let resource = resource_of(&served, manifest, &[])?;
         let namespace = namespace_of(session, &resource, manifest);
+        seen.add(manifest, &resource, namespace.as_ref())?;
+        located.push((manifest, resource, namespace));
+    }
+    let mut removals = Vec::new();
+    for (manifest, resource, namespace) in located.into_iter().rev() {
         let path = resource.path(namespace.as_deref(), Some(manifest.name()));
-        if let Answer::Found(live) = session.server.read(&path, JSON).await? {
+        let found = session.server.read(&path, JSON).await.with_context(|| manifest.source.clone())?;
+        if let Answer::Found(live) = found {
             removals.push(Removal::of(resource, live));
         }
     }
     removals.retain(|removal| selection.takes(&removal.change));
     Ok(removals)
+}
+
+impl Draft {
+    /// Seals what is changed of objects, in full.
+    pub(crate) fn seals(&self, salt: String) -> Seals {
+        let tried = self.writes.iter();
+        Seals::of(salt, tried.filter_map(|write| Some((&write.change, write.live.as_ref()?, write.result.as_ref()?))))
+    }
 }
 
 impl Removal {
@@ -112,14 +128,6 @@ impl Removal {
         let change = ObjectChange::between(resource.word(), namespace.clone(), name.clone(), Some(&live), None);
         Removal { resource, namespace, name, live, change }
     }
-
-impl Draft {
-    /// Seals what is changed of objects, in full.
-    pub(crate) fn seals(&self, salt: String) -> Seals {
-        let tried = self.writes.iter();
-        Seals::of(salt, tried.filter_map(|write| Some((&write.change, write.live.as_ref()?, write.result.as_ref()?))))
-    }
-}
 
     pub(crate) fn is_machine(&self) -> bool {
         is_machine(&self.resource)
@@ -147,17 +155,29 @@ fn is_machine(resource: &Resource) -> bool {
     resource.group == setpoint_api::GROUP && resource.kind == "Machine"
 }
 
-/// Where each object belongs. No two may be the same.
+/// By what the server knows the objects of files, each with the file that says it. No two may be the same.
+#[derive(Default)]
+struct Seen<'a>(BTreeMap<(String, Option<String>, String), &'a str>);
+
+impl<'a> Seen<'a> {
+    fn add(&mut self, manifest: &'a Manifest, resource: &Resource, namespace: Option<&String>) -> Result<()> {
+        let (name, source) = (manifest.name(), manifest.source.as_str());
+        if let Some(first) = self.0.insert((resource.word(), namespace.cloned(), name.to_owned()), source) {
+            bail!("{source}: {} {:?} stands in {first} already", manifest.text("/kind"), inert(name));
+        }
+        Ok(())
+    }
+}
+
+/// Where each object belongs.
 fn locate(session: &Session, served: &[Resource], request: &Request<'_>) -> Result<Vec<Write>> {
-    let mut seen: BTreeMap<(String, Option<String>, String), &str> = BTreeMap::new();
+    let mut seen = Seen::default();
     let mut writes = Vec::new();
     for manifest in &request.manifests {
         let resource = resource_of(served, manifest, &request.manifests)?;
         let namespace = namespace_of(session, &resource, manifest);
-        let (name, source) = (manifest.name().to_owned(), manifest.source.as_str());
-        if let Some(first) = seen.insert((resource.word(), namespace.clone(), name.clone()), source) {
-            bail!("{source}: {} {:?} stands in {first} already", manifest.text("/kind"), inert(&name));
-        }
+        seen.add(manifest, &resource, namespace.as_ref())?;
+        let (name, source) = (manifest.name().to_owned(), manifest.source.clone());
         let mut object = manifest.object.clone();
         if let Some(namespace) = &namespace {
             object["metadata"]["namespace"] = json!(namespace);
@@ -167,7 +187,7 @@ fn locate(session: &Session, served: &[Resource], request: &Request<'_>) -> Resu
         }
         let change = ObjectChange::between(resource.word(), namespace.clone(), name.clone(), None, Some(&object));
         let rank = manifest.rank();
-        writes.push(Write { resource, namespace, name, object, live: None, rank, result: None, change });
+        writes.push(Write { resource, namespace, name, source, object, live: None, rank, result: None, change });
     }
     Ok(writes)
 }
@@ -240,7 +260,14 @@ impl Awaited {
 }
 
 /// Compares what is stored with what would be.
-async fn tried(session: &Session, mut write: Write, force: bool, awaited: &Awaited) -> Result<Write> {
+async fn tried(session: &Session, write: Write, force: bool, awaited: &Awaited) -> Result<Write> {
+    let source = write.source.clone();
+    compared(session, write, force, awaited).await.context(source)
+}
+
+async fn compared(session: &Session, mut write: Write, force: bool, awaited: &Awaited) -> Result<Write> {
+    let (word, title) = (write.resource.word(), inert(&write.change.title()));
+    must_fit(|| format!("{word} {title}"), &write.object, "part it into several objects")?;
     let path = write.resource.path(write.namespace.as_deref(), Some(&write.name));
     let live = match session.server.read(&path, JSON).await {
         Ok(Answer::Found(live)) => Some(live),
@@ -249,7 +276,6 @@ async fn tried(session: &Session, mut write: Write, force: bool, awaited: &Await
         Err(_) if awaited.kinds.contains(&(write.resource.group.clone(), write.resource.kind.clone())) => None,
         Err(error) => return Err(error),
     };
-    let (word, title) = (write.resource.word(), inert(&write.change.title()));
     match apply(session, &write, &format!("&dryRun=All&force={force}")).await? {
         Reply::Done(result) => {
             // Of a new object, what its author wrote is shown, and not what the server adds.

@@ -14,6 +14,7 @@ use setpoint_api::step::Target;
 use super::draft::Draft;
 use super::standing::condition;
 use crate::approve::Policy;
+use crate::client::must_fit;
 use crate::proposal::{Proposal, ProposedSet, holds};
 use crate::session::Session;
 use crate::terminal::{inert, remark};
@@ -147,6 +148,8 @@ pub(crate) async fn post(
         },
         status: None,
     };
+    let all = || format!("what the Machines in environment {} ask for", inert(&key.environment));
+    must_fit(all, &set, "take fewer with --target or --exclude")?;
     let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), &key.namespace);
     let made = sets.create(&PostParams::default(), &set).await.map_err(|error| session.server.unreachable(error));
     made.with_context(|| format!("cannot ask for a plan in environment {}", inert(&key.environment)))

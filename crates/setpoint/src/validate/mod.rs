@@ -57,6 +57,10 @@ impl Validate {
         for document in &unknown {
             remark(&format!("{}:{}: not checked: nothing is known here of its kind", document.file, document.title()));
         }
+        if documents.is_empty() {
+            remark(&nothing_in(&self.files));
+            return Ok(());
+        }
         conclude(documents.len() - unknown.len(), &findings)
     }
 }
@@ -108,6 +112,18 @@ fn report(documents: &[Document], findings: &[Finding], unknown: &[&Document]) -
         "problems": findings.iter().map(Finding::json).collect::<Vec<_>>(),
         "unchecked": unchecked,
     })
+}
+
+/// Says where nothing was found to check.
+fn nothing_in(files: &Files) -> String {
+    match files.paths.as_slice() {
+        [] => {
+            "no file in this folder holds a document, so nothing was checked; name files or folders with -f".to_owned()
+        }
+        [path] if path.as_os_str() == "-" => "standard input holds no document, so nothing was checked".to_owned(),
+        [path] => format!("{} holds no document, so nothing was checked", inert(&path.display().to_string())),
+        several => format!("none of these {} holds a document, so nothing was checked", several.len()),
+    }
 }
 
 fn conclude(checked: usize, findings: &[Finding]) -> Result<()> {
