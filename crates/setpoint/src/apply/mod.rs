@@ -35,7 +35,7 @@ use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::{Proposal, Saved, differences};
+use crate::proposal::{ENVIRONMENT, Proposal, Saved, differences};
 use crate::session::{Place, Session};
 use crate::terminal::{inert, remark};
 
@@ -274,11 +274,10 @@ fn saved_manifests(saved: &Saved) -> Result<Vec<Manifest>> {
     saved.objects.iter().map(|object| Manifest::of(object.clone(), "the saved plan".to_owned())).collect()
 }
 
-/// Waits until the environments of a draft's Machines answer, or do not.
+/// Waits until the environments that a draft brings answer, or do not. One that it does not bring does not come by waiting.
 async fn connected(session: &Session, draft: &Draft) {
-    let machines = draft.writes.iter().filter(|write| write.is_machine());
-    let names: std::collections::BTreeSet<&str> =
-        machines.filter_map(|write| write.object["spec"]["environment"].as_str()).collect();
+    let brought = draft.writes.iter().filter(|write| write.change.kind == ENVIRONMENT);
+    let names = brought.map(|write| write.name.as_str());
     let is_known = |environment: Option<&Environment>| {
         let status = environment.and_then(|environment| environment.status.as_ref());
         let ready = status.and_then(|status| condition(&status.conditions, "Ready"));

@@ -20,6 +20,8 @@ pub(crate) use self::text::steps_text;
 
 /// The kind whose objects stand for guests.
 pub(crate) const MACHINE: &str = "machine.setpoint.dev";
+/// The kind of the places that guests are in.
+pub(crate) const ENVIRONMENT: &str = "environment.setpoint.dev";
 
 /// Everything that would change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,9 +61,10 @@ impl Proposal {
         guests || self.objects.iter().any(|object| object.action != ObjectAction::Unchanged)
     }
 
-    /// Whether something is left that this cannot do: it waits, or is refused as it is written.
+    /// Whether something is left that this cannot do: it waits, is refused as it is written, or cannot be planned yet.
     pub(crate) fn is_stuck(&self) -> bool {
         self.change_sets.iter().any(|set| !set.waiting.is_empty() || !set.refused.is_empty())
+            || self.objects.iter().any(|object| object.note.is_some())
     }
 
     /// How much would be done, to guests and to objects that stand for none.

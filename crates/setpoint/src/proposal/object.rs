@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_core::count::counted;
 
+use super::ENVIRONMENT;
 use crate::change::{Edit, changes};
 
 /// How long a shown value may be.
@@ -74,10 +75,7 @@ impl ObjectChange {
 
     /// Whether others stand on it, so that it goes only after them.
     pub(crate) fn is_ground(&self) -> bool {
-        matches!(
-            self.kind.as_str(),
-            "namespace" | "environment.setpoint.dev" | "customresourcedefinition.apiextensions.k8s.io"
-        )
+        matches!(self.kind.as_str(), "namespace" | ENVIRONMENT | "customresourcedefinition.apiextensions.k8s.io")
     }
 
     /// `shop/settings`, or `lab` for what is in no namespace.

@@ -152,6 +152,9 @@ fn the_last_line_says_how_much_it_is() {
     };
     let machine =
         ObjectChange { kind: MACHINE.to_owned(), name: "web".to_owned(), ..object("", None, Some(&config_map("x"))) };
+    let note = Some("planned once environment lab is there".to_owned());
+    let placeless = ObjectChange { action: ObjectAction::Unchanged, changes: Vec::new(), note, ..machine.clone() };
+    assert!(Proposal { objects: vec![placeless.clone()], change_sets: Vec::new() }.is_stuck(), "nothing is done of it");
     let only = |set: ProposedSet| Proposal { objects: Vec::new(), change_sets: vec![set] };
     let rows = [
         ("nothing at all", Proposal::default(), "Nothing to do.\n"),
@@ -160,6 +163,12 @@ fn the_last_line_says_how_much_it_is() {
             only(stuck.clone()),
             "In environment lab\n\nWaiting:\n  shop/db  update: it is locked: backup\n\n\
              Refused:\n  shop/db  spec.disk: it can only grow\n\nNothing to do. (1 waiting, 1 refused)\n",
+        ),
+        (
+            "a Machine whose environment is not there",
+            Proposal { objects: vec![placeless], change_sets: Vec::new() },
+            "    keep machine.setpoint.dev shop/web\n      note: planned once environment lab is there\n\n\
+             Nothing to do. (1 unchanged)\n",
         ),
         (
             "a Machine is told by its guest, and counted once",

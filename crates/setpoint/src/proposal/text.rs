@@ -16,8 +16,8 @@ impl Proposal {
     /// Everything that would change, and how much that is.
     pub(crate) fn text(&self, style: Style) -> String {
         let mut blocks: Vec<String> = Vec::new();
-        let is_shown =
-            |object: &&ObjectChange| object.action != ObjectAction::Unchanged && !self.is_told_by_steps(object);
+        let is_news = |object: &ObjectChange| object.action != ObjectAction::Unchanged || object.note.is_some();
+        let is_shown = |object: &&ObjectChange| is_news(object) && !self.is_told_by_steps(object);
         blocks.extend(self.objects.iter().filter(is_shown).map(|object| object_text(object, style)));
         for set in &self.change_sets {
             blocks.extend(set_text(set, style));
