@@ -104,12 +104,17 @@ pub fn progress(
     Progress { phase, step_states, conditions, decision }
 }
 
-/// What is left of a decision without the steps that are stale.
+/// What is left of a decision: nothing of the steps that are stale, and of those that are done that they could be. What came
+/// after that, such as another policy or the end of an approval, asks nobody about them again.
 fn undecided(decision: &Decision, states: &[StepStatus]) -> Decision {
-    let stale = states.iter().filter(|step| step.state == StepState::Stale);
-    let stale: BTreeSet<(&str, &str)> = stale.map(|step| (&*step.id, &*step.digest)).collect();
-    let is_left = |judged: &&Judged| !stale.contains(&(&*judged.step, &*judged.digest));
-    Decision { steps: decision.steps.iter().filter(is_left).cloned().collect(), ..decision.clone() }
+    let states: BTreeMap<(&str, &str), StepState> =
+        states.iter().map(|step| ((&*step.id, &*step.digest), step.state)).collect();
+    let left = |judged: &Judged| match states.get(&(&*judged.step, &*judged.digest)) {
+        Some(StepState::Stale) => None,
+        Some(StepState::Done) => Some(Judged { verdict: Verdict::Run, ..judged.clone() }),
+        _ => Some(judged.clone()),
+    };
+    Decision { steps: decision.steps.iter().filter_map(left).collect(), ..decision.clone() }
 }
 
 /// A step and all that its state depends on.

@@ -411,6 +411,7 @@ fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
     let done = Known { done: done(Some("uid"), NOW), ..Known::default() };
     let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];
     assert_eq!(told(Verdict::Run, Some(&done)), finished);
+    assert_eq!(told(waits(), Some(&done)), finished, "whatever would be asked by now");
     let over = Verdict::Wait { needs: vec![Need::Budget { limit: Limit::Instances(1), until: None }] };
     let held =
         ["Planned=True Planned", "Approved=True Approved", "Complete=False Running", "WithinLimits=False HeldBack"];
