@@ -1,9 +1,10 @@
 //! The ChangeSet of steps that wait for people: one for each object that has such steps, with what would be done for it.
 //!
-//! What would be done is written here, and what becomes of it by whoever keeps the gate. The last one is used again while it
-//! is open; one that is over, or in which the approvals of what waits were used, stays as it is.
+//! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again; one that
+//! is over, or in which the approvals of what waits were used, stays as it is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -87,12 +88,12 @@ impl Asker {
             return Ok(Hearing::Possible);
         }
         let sets = petition.owner().change_sets(&self.caches);
-        let last = sets.iter().max_by_key(|set| made(set));
-        let opened = match last.filter(|set| petition.can_be_decided_in(set)) {
+        let open = sets.iter().filter(|set| petition.can_be_decided_in(set)).max_by_key(|set| made(set));
+        let opened = match open {
             // To ask the same people twice would leave one of the questions without an answer.
             _ if petition.held.iter().all(|step| petition.asked.contains(step.digest.as_str())) => Opened::Later,
             Some(open) => Opened::Set(Box::new((**open).clone())),
-            None => self.open(petition, last.map(|set| &**set), round).await?,
+            None => self.open(petition, sets.iter().max_by_key(|set| made(set)), round).await?,
         };
         match opened {
             Opened::Set(set) => self.show(&set, petition, round).await?,
@@ -106,7 +107,7 @@ impl Asker {
     async fn open(
         &self,
         petition: &Petition<'_>,
-        last: Option<&ChangeSet>,
+        last: Option<&Arc<ChangeSet>>,
         round: &mut Round,
     ) -> Result<Opened, Error> {
         let api = self.sets(petition.namespace);
@@ -179,7 +180,8 @@ impl Petition<'_> {
     }
 }
 
-/// When a change set was made: the later, the greater.
+/// When a change set was made: the later, the greater. Those of one second are in the order of their names, whichever was
+/// first.
 fn made(set: &ChangeSet) -> (Option<Timestamp>, Option<&str>) {
     (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.metadata.name.as_deref())
 }

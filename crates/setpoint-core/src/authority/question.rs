@@ -44,24 +44,18 @@ impl fmt::Display for Outdated<'_> {
     }
 }
 
-/// Those that are outdated, by uid, given the digests of the steps that are to be taken for the object now, as far as these
-/// are known. Of what its controller made, only the last can ask. Of all that ask about what is wanted, the one does that
-/// asks about most of it, and of several the last; what was rejected in one is asked in none. What is not written yet is
-/// judged when it is.
+/// Those that are outdated, by uid, given the digests of the steps that are to be taken for the object now; while these are
+/// not known, none is. Of all that ask about what is wanted, the one does that asks about most of it, and of several the
+/// last; what was rejected in one is asked in none. What is not written yet is judged when it is.
 pub fn outdated<'a>(questions: &[Question<'a>], wanted: Option<&BTreeSet<&str>>) -> BTreeMap<&'a str, Outdated<'a>> {
-    let last_own = questions.iter().filter(|question| question.is_own).max_by_key(|question| question.order());
-    let is_superseded = |question: &Question<'_>| question.is_own && Some(question.uid) != last_own.map(|own| own.uid);
     let mut outdated = BTreeMap::new();
-    for question in questions.iter().filter(|question| is_superseded(question)) {
-        outdated.extend(last_own.map(|own| (question.uid, Outdated::AskedIn(own.name))));
-    }
     let Some(wanted) = wanted else { return outdated };
     let rejected: BTreeMap<&str, &'a str> =
         questions.iter().flat_map(|question| question.rejected.iter().map(|digest| (*digest, question.name))).collect();
     let asks = |question: &Question<'_>| {
         question.open.iter().filter(|digest| wanted.contains(**digest) && !rejected.contains_key(**digest)).count()
     };
-    let current = || questions.iter().filter(|question| question.is_written && !is_superseded(question));
+    let current = || questions.iter().filter(|question| question.is_written);
     let asking =
         current().filter(|question| asks(question) > 0).max_by_key(|question| (asks(question), question.order()));
     for question in current().filter(|question| asking.is_none_or(|asking| asking.uid != question.uid)) {
@@ -135,16 +129,22 @@ mod tests {
                 &[("1", AskedIn("3")), ("2", Unwanted)],
             ),
             (
-                "of what the controller made only the last asks, whatever is known",
+                "of what the controller made the last asks",
                 vec![own("1", 1, &["a"]), own("2", 2, &["a"])],
-                None,
+                Some(&["a"]),
                 &[("1", AskedIn("2"))],
             ),
             (
                 "the controller's last one asks about something else",
                 vec![own("1", 1, &["a"]), own("2", 2, &["b"])],
                 Some(&["a"]),
-                &[("1", AskedIn("2")), ("2", Unwanted)],
+                &[("2", Unwanted)],
+            ),
+            (
+                "it was done in one of the same second, whose name is greater",
+                vec![own("2", 1, &[]), own("1", 1, &["a"])],
+                Some(&["a"]),
+                &[("2", Unwanted)],
             ),
             (
                 "somebody asks for the same in person",
