@@ -58,7 +58,7 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
         is_unknown("Synced") && is_unknown("Ready") && condition(web, "Synced")["reason"] == "Unobserved"
     };
     let taken_away = json!({"data": null});
-    for (name, goes) in [("gone", true), ("empty", false)] {
+    for (name, goes, cores) in [("gone", true, 3), ("empty", false, 4)] {
         match goes {
             true => cluster.client()?.delete(&format!("{SECRETS}/keys")).await?.success()?,
             false => {
@@ -68,16 +68,16 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
         };
         cluster.until_environment(name, |lab| is_ready_because(lab, "CredentialsMissing")).await?;
         cluster.until("web", "nobody to know how it is", is_lost).await?;
-        cluster.change("web", json!({"spec": {"description": name}})).await?;
+        cluster.change("web", json!({"spec": {"cores": cores}})).await?;
         let is_told = |web: &Value| web["status"]["observedGeneration"] == web["metadata"]["generation"];
         let web = cluster.until("web", "it to be heard", is_told).await?;
-        ensure!(is_lost(&web) && cluster.guest(&web)?["machine"]["description"] != name, "{name}: {web:#}");
+        ensure!(is_lost(&web) && cluster.guest(&web)?["machine"]["cores"] == cores - 1, "{name}: {web:#}");
         match goes {
             true => cluster.client()?.post(SECRETS, &secret).await?.success()?,
             false => cluster.client()?.patch(&format!("{SECRETS}/keys"), "merge-patch", &later).await?.success()?,
         };
         let web = cluster.synced("web").await?;
-        ensure!(cluster.guest(&web)?["machine"]["description"] == name, "{name}: {web:#}");
+        ensure!(cluster.guest(&web)?["machine"]["cores"] == cores, "{name}: {web:#}");
         cluster.until_environment("it to be open", |lab| is_ready_because(lab, "Reachable")).await?;
     }
     ensure!(!cluster.server.log().contains("s3cret"), "a secret is in the log");

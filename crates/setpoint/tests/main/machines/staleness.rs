@@ -12,6 +12,7 @@ use super::people::{is_made_for, state, steps};
 use crate::SETPOINT;
 
 const DEFAULT: &str = "default";
+const GATES: &str = "/apis/planspec.io/v1alpha1/namespaces/default/gates";
 
 /// A Machine with data, of an image that only a new guest can have.
 fn with_data(image: &str, more: Value) -> Value {
@@ -194,7 +195,7 @@ async fn people_are_asked_about_a_machine_in_one_change_set_at_a_time() -> Resul
     let refused = approve(&cluster, &first)?;
     let said = String::from_utf8_lossy(&refused.stderr);
     ensure!(refused.status.code() == Some(1) && said.contains("is outdated: "), "{refused:?}");
-    let gate = format!("{}/{}", CHANGE_SETS.replace("changesets", "gates"), text(&first["metadata"]["name"]));
+    let gate = format!("{GATES}/{}", text(&first["metadata"]["name"]));
     let gate = cluster.client()?.get(&gate).await?.success()?;
     ensure!(gate["status"]["phase"] == "Pending", "nobody is waited for there: {gate:#}");
 
