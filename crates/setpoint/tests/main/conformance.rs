@@ -58,7 +58,7 @@ fn a_deployer_that_is_not_there_is_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// It has its own workspace and its own lock file. Its artifacts go beside ours, where what both need is compiled already.
+/// It has its own workspace and its own lock file. Its artifacts go beside ours: some of what both need is compiled already.
 #[test]
 fn a_deployer_from_outside_the_workspace_passes() -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
