@@ -81,7 +81,8 @@ pub fn progress(
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        let spent = state == StepState::Stale && subject.is_spent(ticket);
+        // What was abandoned is asked about elsewhere, also where a part of it was written.
+        let spent = state == StepState::Stale && (abandoned.is_some() || subject.is_spent(ticket));
         let object = subject.object(state);
         step_states.push(StepStatus {
             id: step.id.clone(),

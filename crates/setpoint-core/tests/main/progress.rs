@@ -383,6 +383,8 @@ fn what_was_tried_stays_on_record_as_that() {
     let spent = |known: &Known| ask(&change_set, Verdict::Run, Some(known), None).step_states[0].spent;
     assert!(spent(&elsewhere), "nobody can approve it here any more");
     assert!(!spent(&Known { intents: intent(), ..Known::default() }));
+    let abandoned = ask(&change_set, waits(), Some(&Known::default()), Some("nobody wrote it"));
+    assert!(abandoned.step_states[0].spent, "the question is asked elsewhere");
 }
 
 #[test]
