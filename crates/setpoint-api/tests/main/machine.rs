@@ -250,7 +250,8 @@ fn what_a_guest_is_pinned_to_stays() {
 fn a_pin_that_comes_later_is_of_the_guest_that_is_there() {
     let other = "spec.providerId: Forbidden: is of another guest than the one that it has: make another Machine for it";
     let fixed = "spec.providerId: Forbidden: cannot be changed once it is set";
-    let rows: Vec<(&str, Value, Option<&str>, Value, Vec<&str>)> = vec![
+    type Row = (&'static str, Value, Option<&'static str>, Value, Vec<&'static str>);
+    let rows: Vec<Row> = vec![
         ("there is no guest yet", json!({}), None, json!({"providerId": "102"}), vec![]),
         ("it is the guest", json!({}), Some("101"), json!({"providerId": "101"}), vec![]),
         ("it is another", json!({}), Some("101"), json!({"providerId": "102"}), vec![other]),
