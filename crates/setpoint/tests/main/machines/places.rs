@@ -36,12 +36,12 @@ async fn credentials_take_effect_without_a_restart() -> Result<()> {
     let cluster = Cluster::start(json!({}), rules).await?;
     cluster.make("web", json!({"cores": 1})).await?;
     cluster.until_environment("a refusal", |lab| is_ready_because(lab, "CredentialsMissing")).await?;
-    let web = cluster.until("web", "a word", |web| condition(web, "Synced")["reason"] == "Unobserved").await?;
-    ensure!(
-        text(&condition(&web, "Synced")["message"])
-            == "the Environment lab is not open: there is no Secret default/keys with the credentials",
-        "{web:#}"
-    );
+    let why = "the Environment lab is not open: there is no Secret default/keys with the credentials";
+    let is_told = |web: &Value| {
+        let synced = condition(web, "Synced");
+        synced["reason"] == "Unobserved" && text(&synced["message"]) == why
+    };
+    cluster.until("web", "a word", is_told).await?;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"token": "s3cret"},
     });

@@ -41,8 +41,11 @@ pub(in crate::dev::simulate) fn machine(books: &Books, machine: &Machine, truth:
     if let Some(wanted) = wanted.filter(|wanted| cores != Reading::Known(wanted)) {
         unmet.push(format!("the guest of {title} has {cores:?} cores, and should have {wanted:?}: {}", said(machine)));
     }
+    let run = instance.guest.run.known().map(|word| &**word);
     if let Some(wanted) = colour(books).filter(|_| !machine.spec.variables_from.is_empty()) {
-        let colour = match instance.guest.config.field("env") {
+        // What a guest was told that does not run takes effect when it starts.
+        let pending = instance.guest.config.pending("env").filter(|_| run != Some("running"));
+        let colour = match pending.map_or(instance.guest.config.field("env"), Reading::Known) {
             Reading::Known(Value::Map(env)) => env.get("COLOUR"),
             _ => None,
         };
@@ -50,7 +53,6 @@ pub(in crate::dev::simulate) fn machine(books: &Books, machine: &Machine, truth:
             unmet.push(format!("the guest of {title} is {colour:?}, and should be {wanted}: {}", said(machine)));
         }
     }
-    let run = instance.guest.run.known().map(|word| &**word);
     let is_so = match machine.spec.run {
         None => true,
         Some(Run::Running) => run == Some("running"),
