@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, UsedNonce};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, StepState, UsedNonce};
 use setpoint_api::environment::Approval;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Target;
@@ -12,7 +12,6 @@ use setpoint_core::authority;
 use setpoint_core::gate::{Evidence, Signature};
 use setpoint_core::workload::selection::controller_of;
 
-use super::own::used_up;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
@@ -41,11 +40,17 @@ pub struct Reviewed {
 const MAX_REVIEWS_EACH: usize = 100;
 
 /// The change sets that list steps of an object, as the caches show them.
-pub fn cases(caches: &Caches, target: &Target) -> Vec<Case> {
-    let sets = caches.change_sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target));
+pub fn cases(caches: &Caches, target: &Target, owner: Owner<'_>) -> Vec<Case> {
+    let listed = caches.change_sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target));
     // A change set is about its own namespace, and so are those who may review there.
-    let own = sets.into_iter().filter(|set| set.metadata.namespace.as_deref() == Some(&*target.namespace));
-    own.map(|change_set| Case::of(caches, change_set)).collect()
+    let mut sets: Vec<Arc<ChangeSet>> =
+        listed.into_iter().filter(|set| set.metadata.namespace.as_deref() == Some(&*target.namespace)).collect();
+    // What was made for it may list nothing but guests that it has too many.
+    let own = owner.change_sets(caches).into_iter();
+    let unlisted: Vec<_> =
+        own.filter(|set| !sets.iter().any(|listed| listed.metadata.uid == set.metadata.uid)).collect();
+    sets.extend(unlisted);
+    sets.into_iter().map(|change_set| Case::of(caches, change_set)).collect()
 }
 
 /// The change sets that were made for an object.
@@ -81,8 +86,10 @@ impl Case {
         let set = &self.change_set;
         let is_asked = is_open(set) && set.spec.environment == environment && controller_of(&set.metadata).is_none();
         let steps = self.status().filter(|_| is_asked).map_or(&[][..], |status| &status.steps);
-        let used_up = used_up(set);
-        steps.iter().map(|step| step.digest.as_str()).filter(|digest| !used_up.contains(digest)).collect()
+        let states = self.status().map_or(&[][..], |status| &status.step_states).iter();
+        let is_over = |state: StepState| matches!(state, StepState::Done | StepState::Stale);
+        let over: BTreeSet<&str> = states.filter(|step| is_over(step.state)).map(|step| step.digest.as_str()).collect();
+        steps.iter().map(|step| step.digest.as_str()).filter(|digest| !over.contains(digest)).collect()
     }
 
     pub(super) fn evidence(&self) -> Vec<Evidence<'_>> {

@@ -83,7 +83,9 @@ mod tests {
     use serde_json::{Value, json};
     use setpoint_api::environment::Environment;
     use setpoint_core::machine::target;
+    use setpoint_core::plan::GUEST;
 
+    use super::super::Case;
     use super::super::work::Objects;
     use super::*;
 
@@ -142,11 +144,6 @@ mod tests {
                 set("3", 3, "a", Some("db:2"), was_written()),
             ]
         };
-        let environment: Environment = serde_json::from_value(json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
-            "spec": {"deployer": {"name": "simulated"}},
-        }))
-        .expect("an Environment");
         type Row = (&'static str, Machine, Vec<ChangeSet>, &'static [&'static str]);
         let rows: [Row; 7] = [
             ("back to what was asked for first", machine("db:2", Some(&["a"])), three(), &["3"]),
@@ -188,11 +185,58 @@ mod tests {
             caches.machines.apply(Event::Apply(machine.clone()));
             let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
             let asks = |set: &&ChangeSet| {
-                let objects = Objects::of(&caches, set, &nothing, &environment);
+                let objects = Objects::of(&caches, set, &nothing, &lab());
                 objects.work(&target(&machine.metadata), &None).outdated.is_none()
             };
             let found: Vec<&str> = sets.iter().filter(asks).filter_map(|set| set.metadata.name.as_deref()).collect();
             assert_eq!(found, asking, "{name}");
         }
+    }
+
+    #[test]
+    fn a_guest_that_a_machine_has_too_many_is_asked_about_for_that_machine() {
+        let guest = Target { namespace: String::new(), name: "sim-9".to_owned(), kind: GUEST.to_owned() };
+        let mut set = set("own", 1, "c", None, json!({}));
+        set.status.as_mut().expect("a status").steps[0].target = guest.clone();
+        let caches = Caches::default();
+        caches.change_sets.apply(Event::Apply(set.clone()));
+        caches.machines.apply(Event::Apply(machine("db:4", Some(&["c"]))));
+        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        let objects = Objects::of(&caches, &set, &nothing, &lab());
+        assert_eq!(objects.known(), [(&guest, Some(BTreeSet::from(["c"])))]);
+        assert_eq!(objects.work(&guest, &None).outdated, None);
+        caches.machines.apply(Event::Delete(machine("db:4", None)));
+        assert_eq!(Objects::of(&caches, &set, &nothing, &lab()).known(), [], "it is nobody's any more");
+    }
+
+    #[test]
+    fn what_was_written_and_is_gone_was_not_forgotten() {
+        let rows = [
+            ("it waits to be written", json!({}), true),
+            ("it was written, and is something else or gone by now", json!({"object": "db"}), false),
+            ("it was done", json!({"state": "Done"}), false),
+        ];
+        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        for (name, state, is_unwritten) in rows {
+            let set = set("1", 1, "a", Some("db:2"), state);
+            assert_eq!(Objects::of(&Caches::default(), &set, &nothing, &lab()).is_unwritten(), is_unwritten, "{name}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_where_a_step_is_stale() {
+        for (state, asked) in [("Waiting", &["a"][..]), ("Stale", &[]), ("Done", &[])] {
+            let set = set("1", 1, "a", Some("db:2"), json!({"state": state}));
+            let case = Case::of(&Caches::default(), Arc::new(set));
+            assert_eq!(case.asked_by_users("lab"), asked.iter().copied().collect(), "{state}");
+        }
+    }
+
+    fn lab() -> Environment {
+        serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+            "spec": {"deployer": {"name": "simulated"}},
+        }))
+        .expect("an Environment")
     }
 }

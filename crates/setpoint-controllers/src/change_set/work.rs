@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use setpoint_api::change_set::ChangeSet;
+use setpoint_api::change_set::{ChangeSet, StepState};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
@@ -53,12 +53,14 @@ impl<'a> Objects<'a> {
     ) -> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let targets: BTreeSet<&Target> = steps.iter().map(|step| &step.target).collect();
-        let found = targets.iter().filter(|target| target.kind == machine::KIND).filter_map(|target| {
-            let machine = caches.machines.get(&Name::new(&target.namespace, &target.name))?;
+        let owner = owner(caches, change_set);
+        let found = targets.iter().filter_map(|target| {
+            let machine = machine_of(caches, target, owner.as_ref())?;
             Some((*target, Object::of(caches, change_set, decision, target, machine)))
         });
-        let machines = found.collect();
-        let guests = targets.into_iter().filter(|target| is_there(environment, target)).collect();
+        let machines: BTreeMap<&Target, Object> = found.collect();
+        let is_orphan = |target: &&Target| !machines.contains_key(target) && is_there(environment, target);
+        let guests = targets.into_iter().filter(is_orphan).collect();
         Objects { change_set, machines, guests }
     }
 
@@ -90,13 +92,19 @@ impl<'a> Objects<'a> {
         is_written || self.guests.contains(&step.target)
     }
 
-    /// Whether something that the change set brings along is not written as it says.
+    /// Whether something that the change set brings along was never written as it says. What was, and was done or became
+    /// something else since, is none of that.
     pub(super) fn is_unwritten(&self) -> bool {
         let brings = !self.change_set.spec.objects.is_empty() || !self.change_set.spec.deletes.is_empty();
         let steps = self.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let states = self.change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+        let was_written = |step: &Step| {
+            let mut of_step = states.iter().filter(|state| state.id == step.id && state.digest == step.digest);
+            of_step.any(|state| state.state == StepState::Done || state.object.is_some())
+        };
         let mut of_machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
         let is_written = |step: &Step| self.machines.get(&step.target).is_some_and(|object| object.is_written);
-        brings && of_machines.any(|step| !is_written(step))
+        brings && of_machines.any(|step| !is_written(step) && !was_written(step))
     }
 }
 
@@ -182,24 +190,31 @@ pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<Strin
     calls.collect()
 }
 
-/// Who wrote what each step of a change set is for, as whoever acts will see it: a guest that a Machine has too many is
-/// that Machine's.
+/// Who wrote what each step of a change set is for, as whoever acts will see it.
 pub(super) fn writers<'a>(caches: &Caches, change_set: &'a ChangeSet) -> BTreeMap<&'a Target, String> {
-    let namespace = change_set.metadata.namespace.as_deref().unwrap_or_default();
-    let owner = controller_of(&change_set.metadata).filter(|owner| owner.kind == machine::KIND);
-    let owner = owner.and_then(|owner| {
-        let found = caches.machines.get(&Name::new(namespace, &owner.name));
-        found.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid))
-    });
+    let owner = owner(caches, change_set);
     let steps = change_set.status.iter().flat_map(|status| &status.steps);
     let written = steps.filter_map(|Step { target, .. }| {
-        let machine = match target.kind == machine::KIND {
-            true => caches.machines.get(&Name::new(&target.namespace, &target.name)),
-            false => owner.clone(),
-        };
-        Some((target, requested_by(&machine?.metadata).to_owned()))
+        let machine = machine_of(caches, target, owner.as_ref())?;
+        Some((target, requested_by(&machine.metadata).to_owned()))
     });
     written.collect()
+}
+
+/// The Machine that a step is for: a guest that a Machine has too many is that Machine's.
+fn machine_of(caches: &Caches, target: &Target, owner: Option<&Arc<Machine>>) -> Option<Arc<Machine>> {
+    match target.kind == machine::KIND {
+        true => caches.machines.get(&Name::new(&target.namespace, &target.name)),
+        false => owner.cloned(),
+    }
+}
+
+/// The Machine whose controller made a change set.
+fn owner(caches: &Caches, change_set: &ChangeSet) -> Option<Arc<Machine>> {
+    let namespace = change_set.metadata.namespace.as_deref().unwrap_or_default();
+    let owner = controller_of(&change_set.metadata).filter(|owner| owner.kind == machine::KIND)?;
+    let found = caches.machines.get(&Name::new(namespace, &owner.name));
+    found.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid))
 }
 
 /// Whether a Machine is as a change set that brings its objects along says; of one that does not, it always is.

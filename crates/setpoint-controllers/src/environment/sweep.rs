@@ -70,6 +70,7 @@ impl Environments {
 
     /// The place did not answer: it is asked again when it would have been anyway.
     fn put_off(&self, key: &Name, environment: &Environment, now: Timestamp) {
+        self.news.looked(key, now);
         match self.surveys.lock().get_mut(key) {
             Some(before) => {
                 (before.asked_at, before.wish) = (now, wish(environment));

@@ -59,7 +59,15 @@ impl Machines {
             Err(error) => return self.in_trouble(machine, error, round).await,
         };
         let target = machine::target(&machine.metadata);
-        let cases = change_set::cases(&self.caches, &target);
+        let cases = change_set::cases(
+            &self.caches,
+            &target,
+            change_set::Owner {
+                uid: machine.metadata.uid.as_deref().unwrap_or_default(),
+                namespace: &target.namespace,
+                environment: &machine.spec.environment,
+            },
+        );
         let wanted = |is_asked: bool| machine::wanted(&planned.change_set).filter(|_| is_asked || !cases.is_empty());
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
             let standing = Standing::refused(&planned.change_set.refused);

@@ -11,7 +11,8 @@ use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
-use setpoint_core::machine::{SYNCED, condition, is_settled};
+use setpoint_core::machine::{KIND, SYNCED, condition, is_settled};
+use setpoint_core::workload::selection::controller_of;
 
 use crate::change_set::is_open;
 use crate::environment::Sights;
@@ -135,6 +136,12 @@ fn of_change_set(change: &Change<ChangeSet>, queue: &Queue<Name>) {
     let is_otherwise = both.0.map(is_open) != both.1.map(is_open);
     let steps = before.keys().chain(after.keys()).filter(|step| is_otherwise || before.get(*step) != after.get(*step));
     let targets: BTreeSet<&Target> = steps.map(|(target, _)| *target).collect();
+    // A guest that a Machine has too many is that Machine's.
+    let metadata = &change.latest().metadata;
+    let owner = controller_of(metadata).filter(|owner| owner.kind == KIND && !targets.is_empty());
+    if let (Some(owner), Some(namespace)) = (owner, &metadata.namespace) {
+        queue.add(Name::new(namespace, &owner.name));
+    }
     for target in targets.into_iter().filter(|target| !target.namespace.is_empty()) {
         queue.add(Name::new(&target.namespace, &target.name));
     }

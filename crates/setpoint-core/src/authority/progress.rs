@@ -81,8 +81,9 @@ pub fn progress(
             Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        // What was abandoned is asked about elsewhere, also where a part of it was written.
-        let spent = state == StepState::Stale && (abandoned.is_some() || subject.is_spent(ticket));
+        // What was abandoned is asked about elsewhere, also where a part of it was written; but a rejection holds.
+        let is_void = abandoned.is_some() && !subject.judged.is_some_and(|judged| judged.verdict.is_rejected());
+        let spent = state == StepState::Stale && (is_void || subject.is_spent(ticket));
         let object = subject.object(state);
         step_states.push(StepStatus {
             id: step.id.clone(),
@@ -154,9 +155,10 @@ impl Subject<'_> {
         self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some()
     }
 
-    /// Whether it was stale, and it is not known that it is wanted again.
+    /// Whether it was stale, and it is not known that it is wanted again. A guest that belongs to nothing is wanted by nobody.
     fn stays_stale(&self) -> bool {
-        let is_unknown = self.work.is_some_and(|work| matches!(work.wanted, Wanted::Unknown));
+        let is_unknown =
+            self.step.target.kind != GUEST && self.work.is_some_and(|work| matches!(work.wanted, Wanted::Unknown));
         is_unknown && self.old.is_some_and(|old| old.state == StepState::Stale)
     }
 

@@ -385,6 +385,9 @@ fn what_was_tried_stays_on_record_as_that() {
     assert!(!spent(&Known { intents: intent(), ..Known::default() }));
     let abandoned = ask(&change_set, waits(), Some(&Known::default()), Some("nobody wrote it"));
     assert!(abandoned.step_states[0].spent, "the question is asked elsewhere");
+    let unwanted = Known { wanted: Some(BTreeSet::new()), ..Known::default() };
+    let rejected = ask(&change_set, rejected(), Some(&unwanted), Some("nobody wrote it"));
+    assert!(!rejected.step_states[0].spent, "a rejection holds if it is wanted again");
 }
 
 #[test]
