@@ -74,7 +74,7 @@ fn probed(field: &str, probe: Value) -> Value {
     let mut probe = probe;
     probe["periodSeconds"] = json!(1);
     probe["failureThreshold"] = json!(1);
-    let command = ["sh", "-c", "touch ready; while :; do sleep 1; done"];
+    let command = ["sh", "-c", "while :; do sleep 1; done"];
     json!({"containers": [{"name": "a", "command": command, field: probe}]})
 }
 
