@@ -3,11 +3,12 @@
 use futures::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::response::StatusDetails;
 use kube::{Api, Resource};
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::workload::pod_name::Chosen;
+use setpoint_core::workload::pod_state::is_ready;
 use setpoint_core::workload::replica_set::{self, Unseen};
 use setpoint_core::workload::selection;
 
@@ -106,13 +107,15 @@ impl ReplicaSets {
         }
     }
 
-    /// Deletes these very Pods, and no others of their names.
+    /// Deletes these very Pods, and no others of their names; and one that was not ready only as it was seen, since it may
+    /// have become ready meanwhile and be counted on.
     pub(super) async fn delete(&self, set: &ReplicaSet, pods: &[&Pod], round: &mut Round) -> Attempt {
         let (api, mut attempt) = (self.pods(set), Attempt::default());
         let uids = || pods.iter().filter_map(|pod| pod.metadata.uid.clone());
         self.remembered(set, |memory| memory.tried = uids().collect());
-        let deletions: Vec<_> = pods.iter().map(|pod| ownership::delete(&api, *pod, DeleteParams::default())).collect();
+        let deletions: Vec<_> = pods.iter().map(|pod| ownership::delete(&api, *pod, as_seen(pod))).collect();
         let deleted: Vec<kube::Result<Deleted<Pod>>> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+        let mut spared = Vec::new();
         for (pod, deleted) in pods.iter().zip(deleted) {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
             match deleted {
@@ -122,13 +125,18 @@ impl ReplicaSets {
                     attempt.fail(error, said);
                     continue;
                 }
-                Ok(Deleted::Moved) => continue,
+                // It is as before, and whoever is told of what it is now chooses anew.
+                Ok(Deleted::Moved) => {
+                    spared.extend(pod.metadata.uid.clone());
+                    continue;
+                }
                 Ok(deleted) => deleted.note(pod, &self.caches.pods, round),
             }
             self.recorder.say(set, NoticeKind::Normal, "SuccessfulDelete", &format!("Deleted pod: {name}"));
             attempt.unseen.deleted.extend(pod.metadata.uid.clone());
         }
-        self.remembered(set, |memory| memory.tried.retain(|uid| !attempt.unseen.deleted.contains(uid)));
+        let is_answered = |uid: &String| attempt.unseen.deleted.contains(uid) || spared.contains(uid);
+        self.remembered(set, |memory| memory.tried.retain(|uid| !is_answered(uid)));
         attempt
     }
 }
@@ -157,6 +165,12 @@ async fn create(api: &Api<Pod>, set: &ReplicaSet, chosen: &Chosen) -> Created {
         Ok(_) => Created::NameTaken,
         Err(error) => Created::Failed(error),
     }
+}
+
+/// How a Pod is deleted that was chosen as it was seen.
+fn as_seen(pod: &Pod) -> DeleteParams {
+    let resource_version = pod.metadata.resource_version.clone().filter(|_| !is_ready(pod));
+    DeleteParams { preconditions: Some(Preconditions { resource_version, uid: None }), ..DeleteParams::default() }
 }
 
 fn is_of(pod: &Pod, set: &ReplicaSet) -> bool {
