@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::machine::Machine;
-use setpoint_api::review::Review;
+use setpoint_api::review::{Decision, Review};
 
 use super::{NAMESPACE, Users};
 use crate::dev::simulate::ledger::{Books, Ledger};
@@ -259,15 +259,13 @@ fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
     };
     let theirs: Vec<&Review> =
         books.reviews.values().map(|review| &**review).filter(|review| is_theirs(review)).collect();
-    // The last word counts.
+    // The last word counts, and of those of one second the one against it.
     let last = |digest: &str| {
-        theirs.iter().filter(|review| review.spec.digests.iter().any(|own| own == digest)).max_by_key(|review| {
-            review.metadata.resource_version.as_ref().and_then(|version| version.parse::<u64>().ok())
-        })
+        let of_it = theirs.iter().filter(|review| review.spec.digests.iter().any(|own| own == digest));
+        of_it
+            .max_by_key(|review| (review.metadata.creation_timestamp.clone(), review.spec.decision == Decision::Reject))
     };
-    let is_unsaid = |digest: &str| {
-        last(digest).is_none_or(|review| review.spec.decision != setpoint_api::review::Decision::Approve)
-    };
+    let is_unsaid = |digest: &str| last(digest).is_none_or(|review| review.spec.decision != Decision::Approve);
     let digests: Vec<&str> = steps.iter().map(|step| step.digest.as_str()).filter(|digest| is_unsaid(digest)).collect();
     let spec = json!({"gate": set.metadata.name, "decision": "Approve", "digests": digests, "reviewer": person});
     (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
