@@ -177,8 +177,8 @@ pub struct StepStatus {
     /// Since when.
     #[schemars(with = "Time")]
     pub since: Timestamp,
-    /// Whether its approvals are used up although it is not done: it was tried and no effect of it was seen, or it was done by
-    /// the leave of another change set.
+    /// Whether its approvals are used up although it is not done: it was tried and no effect of it was seen, it was done by
+    /// the leave of another change set, or nobody wrote what it is for and it is asked about elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spent: bool,
     /// The object, by its uid, for which it is being taken, or that was as the change set says.

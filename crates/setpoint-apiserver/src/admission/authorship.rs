@@ -27,7 +27,7 @@ pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 const MAX_REQUESTERS: usize = 16;
 
 /// Why a review may not count although its writer did nothing that they may not.
-const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
+const NO_REFUSAL: [&str; 4] = ["Comment", "Outdated", "Repeated", "Superseded"];
 
 /// Refuses a review or a change set in somebody else's name, and a change set in the name of an object.
 pub(super) fn check(change: &Change<'_>) -> Result<()> {

@@ -94,7 +94,7 @@ impl ChangeSets {
             self.remove(&change_set, round).await?;
             return Ok(Next::Idle);
         }
-        self.tell_reviewers(&case, &asked, round).await?;
+        self.tell_reviewers(&case, &progress.decision, round).await?;
         let approval = environment.spec.approval.as_ref();
         if !self.write(&case, &progress, gate.as_deref(), approval, round).await? {
             return Ok(Next::After(MOVED));

@@ -188,3 +188,24 @@ fn what_was_said(error: &kube::Error) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_pod_that_is_counted_on_goes_whatever_became_of_it() {
+        let rows = [("True", None), ("False", Some("7")), ("Unknown", Some("7"))];
+        for (ready, expected) in rows {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": "web-1", "resourceVersion": "7"},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            }))
+            .expect("a Pod");
+            let only = as_seen(&pod).preconditions.expect("preconditions");
+            assert_eq!(only.resource_version.as_deref(), expected, "ready: {ready}");
+        }
+    }
+}

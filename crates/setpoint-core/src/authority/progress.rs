@@ -13,7 +13,7 @@ use setpoint_api::step::{Step, Target};
 
 use super::ticket::{Spent, Ticket};
 use crate::conditions;
-use crate::gate::{Decision, Judged, Verdict};
+use crate::gate::{Decision, Discount, Judged, Outcome, Reviewed, Verdict};
 use crate::plan::GUEST;
 
 /// The condition of a change set that is false while a limit holds one of its steps back. One that never was held lacks it.
@@ -95,7 +95,7 @@ pub fn progress(
             object: object.map(str::to_owned),
         });
     }
-    let decision = undecided(decision, &step_states);
+    let decision = undecided(decision, &status.steps, &step_states);
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
         Mode::Preview => Phase::Planned,
@@ -108,15 +108,39 @@ pub fn progress(
 
 /// What is left of a decision: nothing of the steps that are stale, and of those that are done that they could be. What came
 /// after that, such as another policy or the end of an approval, asks nobody about them again.
-fn undecided(decision: &Decision, states: &[StepStatus]) -> Decision {
+fn undecided(decision: &Decision, steps: &[Step], states: &[StepStatus]) -> Decision {
     let states: BTreeMap<(&str, &str), StepState> =
         states.iter().map(|step| ((&*step.id, &*step.digest), step.state)).collect();
-    let left = |judged: &Judged| match states.get(&(&*judged.step, &*judged.digest)) {
+    let state = |judged: &Judged| states.get(&(&*judged.step, &*judged.digest)).copied();
+    let left = |judged: &Judged| match state(judged) {
         Some(StepState::Stale) => None,
         Some(StepState::Done) => Some(Judged { verdict: Verdict::Run, ..judged.clone() }),
         _ => Some(judged.clone()),
     };
-    Decision { steps: decision.steps.iter().filter_map(left).collect(), ..decision.clone() }
+    // A rejection holds wherever it is asked; and a guest that belongs to nothing may be gone by just this approval.
+    let guests: BTreeSet<&str> =
+        steps.iter().filter(|step| step.target.kind == GUEST).map(|step| step.id.as_str()).collect();
+    let is_outdated = |judged: &&Judged| {
+        let is_stale = state(judged) == Some(StepState::Stale);
+        is_stale && !judged.verdict.is_rejected() && !guests.contains(judged.step.as_str())
+    };
+    let outdated = decision.steps.iter().filter(is_outdated).map(|judged| judged.step.as_str()).collect();
+    let told = |review: &Reviewed| Reviewed { outcome: left_of(&review.outcome, &outdated), ..review.clone() };
+    Decision {
+        steps: decision.steps.iter().filter_map(left).collect(),
+        reviews: decision.reviews.iter().map(told).collect(),
+        approved_until: decision.approved_until,
+    }
+}
+
+/// What a review counts for while nobody is asked about these steps.
+fn left_of(outcome: &Outcome, outdated: &BTreeSet<&str>) -> Outcome {
+    let Outcome::Counted { steps } = outcome else { return outcome.clone() };
+    let steps: BTreeSet<String> = steps.iter().filter(|step| !outdated.contains(step.as_str())).cloned().collect();
+    match steps.is_empty() {
+        true => Outcome::Ignored { reason: Discount::Outdated },
+        false => Outcome::Counted { steps },
+    }
 }
 
 /// A step and all that its state depends on.

@@ -127,6 +127,8 @@ pub enum Discount {
     /// The same person said the same again later: one person counts once.
     #[serde(rename_all = "camelCase")]
     Repeated { by: String },
+    /// Nobody is asked about its steps in this change set any more.
+    Outdated,
 }
 
 impl Discount {
@@ -154,12 +156,17 @@ impl Discount {
             Discount::NonceUsed => "NonceUsed",
             Discount::Superseded { .. } => "Superseded",
             Discount::Repeated { .. } => "Repeated",
+            Discount::Outdated => "Outdated",
         }
     }
 
     /// Whether somebody tried what they may not: not a comment, and not a verdict that was good and no longer is.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, Discount::Comment | Discount::Superseded { .. } | Discount::Repeated { .. })
+        let is_harmless = matches!(
+            self,
+            Discount::Comment | Discount::Superseded { .. } | Discount::Repeated { .. } | Discount::Outdated
+        );
+        !is_harmless
     }
 }
 
@@ -353,6 +360,7 @@ impl fmt::Display for Discount {
             Discount::NonceUsed => f.write_str("its nonce was used before"),
             Discount::Superseded { by } => write!(f, "the same person decided otherwise later, by {by}"),
             Discount::Repeated { by } => write!(f, "the same person said so again, by {by}, and counts once"),
+            Discount::Outdated => f.write_str("nobody is asked about its steps in this change set any more"),
         }
     }
 }

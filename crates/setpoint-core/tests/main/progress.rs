@@ -8,7 +8,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, 
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{Progress, Wanted, Work, progress};
-use setpoint_core::gate::{Approvals, Decision, Judged, Limit, Need, Refusal, Verdict};
+use setpoint_core::gate::{Approvals, Decision, Discount, Judged, Limit, Need, Outcome, Refusal, Reviewed, Verdict};
 
 use crate::fixture::{scene, web};
 
@@ -100,6 +100,10 @@ struct Known {
 }
 
 fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
+    ask_of(change_set, &decision(verdict), known, abandoned)
+}
+
+fn ask_of(change_set: &ChangeSet, decision: &Decision, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
     let target = step(Action::Create).target;
     let objects = known.map(|known| {
         let wanted = known.wanted.as_ref().map_or(Wanted::Unknown, Wanted::Only);
@@ -115,7 +119,7 @@ fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandone
             },
         )
     });
-    progress(change_set, &decision(verdict), &objects.into_iter().collect(), abandoned, NOW)
+    progress(change_set, decision, &objects.into_iter().collect(), abandoned, NOW)
 }
 
 #[test]
@@ -388,6 +392,28 @@ fn what_was_tried_stays_on_record_as_that() {
     let unwanted = Known { wanted: Some(BTreeSet::new()), ..Known::default() };
     let rejected = ask(&change_set, rejected(), Some(&unwanted), Some("nobody wrote it"));
     assert!(!rejected.step_states[0].spent, "a rejection holds if it is wanted again");
+}
+
+#[test]
+fn a_review_counts_for_nothing_that_nobody_is_asked_about() {
+    let counted = || Outcome::Counted { steps: BTreeSet::from(["shop/web/step".to_owned()]) };
+    let outdated = || Outcome::Ignored { reason: Discount::Outdated };
+    let unwanted = || Known { wanted: Some(BTreeSet::new()), ..Known::default() };
+    let elsewhere = || Known { outdated: Some("people are asked elsewhere"), ..Known::default() };
+    let rows = [
+        ("it is asked about", Verdict::Run, Known::default(), counted()),
+        ("it is no longer to be done", Verdict::Run, unwanted(), outdated()),
+        ("people are asked elsewhere", waits(), elsewhere(), outdated()),
+        ("a rejection holds all the same", rejected(), unwanted(), counted()),
+        ("it was done by it", waits(), Known { done: done(Some("uid"), NOW), ..unwanted() }, counted()),
+    ];
+    for (name, verdict, known, expected) in rows {
+        let change_set = change_set(Mode::Execute, vec![step(Action::Create)], vec![]);
+        let review = Reviewed { review: "r".to_owned(), reviewer: "bob".to_owned(), outcome: counted() };
+        let decision = Decision { reviews: vec![review], ..decision(verdict) };
+        let told = ask_of(&change_set, &decision, Some(&known), None).decision.reviews;
+        assert_eq!(told[0].outcome, expected, "{name}");
+    }
 }
 
 #[test]

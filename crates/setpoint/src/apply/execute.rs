@@ -115,7 +115,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// The change set in which the user has asked for just this, if it still waits: nobody is asked twice.
+    /// The change set in which the user has asked for just this, if it is still open: nobody is asked twice, and what people
+    /// agreed to there counts.
     async fn asked_before(
         &self,
         session: &Session,
@@ -126,11 +127,12 @@ impl Execution<'_> {
         let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), &key.namespace);
         let list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
         let asks = |set: &ChangeSet| {
-            let waits = |status: &ChangeSetStatus| status.phase == Some(Phase::Waiting) && status.gate_ref.is_some();
+            let is_open = |phase: Phase| matches!(phase, Phase::Waiting | Phase::Running);
+            let is_asked = |status: &ChangeSetStatus| status.phase.is_some_and(is_open) && status.gate_ref.is_some();
             set.spec.requested_by == self.user
                 && set.spec.environment == key.environment
                 && set.spec.mode == Mode::Execute
-                && set.status.as_ref().is_some_and(waits)
+                && set.status.as_ref().is_some_and(is_asked)
                 && question.is_asked_by(&set.spec)
                 && moved(proposed, set).is_none()
         };
