@@ -340,14 +340,14 @@ struct Shown<'v> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Value::Integer(amount) = self.value {
-            return write!(f, "{}{}", amount.div_euclid(self.unit.size()), self.unit.suffix());
+            return f.write_str(&self.unit.show(*amount));
         }
-        let whole = self.value.to_string();
+        let whole = in_unit(self.value, self.unit).to_string();
         let text: Vec<char> = whole.trim_end_matches('⏎').chars().collect();
         if text.len() <= SHOWN_CHARACTERS {
             return f.write_str(&text.iter().collect::<String>());
         }
-        let other = self.other.map(Value::to_string).unwrap_or_default();
+        let other = self.other.map(|other| in_unit(other, self.unit).to_string()).unwrap_or_default();
         let common = text.iter().zip(other.chars()).take_while(|(one, other)| **one == *other).count();
         let start = if common < SHOWN_CHARACTERS { 0 } else { common - SHOWN_CHARACTERS / 4 };
         let start = start.min(text.len() - SHOWN_CHARACTERS);
@@ -355,5 +355,18 @@ impl fmt::Display for Shown<'_> {
         let (before, after) =
             (if start > 0 { "…" } else { "" }, if start + SHOWN_CHARACTERS < text.len() { "…" } else { "" });
         write!(f, "{before}{excerpt}{after} ({} bytes)", whole.len())
+    }
+}
+
+/// The same with its amounts as a person reads them.
+fn in_unit(value: &Value, unit: Unit) -> Cow<'_, Value> {
+    match value {
+        Value::Map(entries) if unit != Unit::One => {
+            let mut shown = Map::default();
+            entries.iter().for_each(|(name, value)| shown.set(name, in_unit(value, unit).into_owned()));
+            Cow::Owned(Value::Map(shown))
+        }
+        Value::Integer(amount) if unit != Unit::One => Cow::Owned(unit.show(*amount).as_str().into()),
+        _ => Cow::Borrowed(value),
     }
 }

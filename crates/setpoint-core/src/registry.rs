@@ -134,6 +134,8 @@ impl Literal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     One,
+    /// To the byte. Each amount is shown in the largest unit that leaves nothing over.
+    Bytes,
     Mebibytes,
     Gibibytes,
 }
@@ -142,18 +144,23 @@ impl Unit {
     /// How many base units it has.
     pub const fn size(self) -> i64 {
         match self {
-            Unit::One => 1,
+            Unit::One | Unit::Bytes => 1,
             Unit::Mebibytes => 1 << 20,
             Unit::Gibibytes => 1 << 30,
         }
     }
 
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Unit::One => "",
-            Unit::Mebibytes => "MiB",
-            Unit::Gibibytes => "GiB",
-        }
+    /// An amount as a person reads it.
+    pub fn show(self, amount: i64) -> String {
+        let (size, suffix) = match self {
+            Unit::One => (1, ""),
+            Unit::Bytes if amount != 0 && amount % (1 << 30) == 0 => (1 << 30, "GiB"),
+            Unit::Bytes if amount != 0 && amount % (1 << 20) == 0 => (1 << 20, "MiB"),
+            Unit::Bytes => (1, " bytes"),
+            Unit::Mebibytes => (self.size(), "MiB"),
+            Unit::Gibibytes => (self.size(), "GiB"),
+        };
+        format!("{}{suffix}", amount.div_euclid(size))
     }
 }
 

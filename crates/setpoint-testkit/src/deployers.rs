@@ -29,7 +29,7 @@ pub static RACK: Capabilities = Capabilities {
         Field { normalizers: &[Normalizer::Default(Literal::Bool(false))], ..Field::new("onboot", Effect::InPlace) },
         Field { sensitive: true, ..Field::new("password", Effect::InPlace) },
         Field { normalizers: &[Normalizer::Order], ..Field::new("tags", Effect::InPlace) },
-        Field { holds_data: true, ..Field::new("volumes", Effect::InPlace) },
+        Field { holds_data: true, unit: Unit::Bytes, ..Field::new("volumes", Effect::InPlace) },
     ],
     creates: true,
     adopts: true,

@@ -32,12 +32,11 @@ pub(super) fn refusals(desired: &Desired, input: &Input<'_>) -> Vec<Refusal> {
 
 fn out_of_bounds(field: &Field, value: &Value, capabilities: &Capabilities) -> Option<String> {
     let Value::Integer(amount) = value else { return None };
-    let in_unit = |amount: i64| format!("{}{}", amount.div_euclid(field.unit.size()), field.unit.suffix());
+    let in_unit = |amount: i64| field.unit.show(amount);
     let shown = match field.unit {
         _ if field.sensitive => "it".to_owned(),
-        Unit::One => amount.to_string(),
         unit if amount % unit.size() == 0 => in_unit(*amount),
-        _ => format!("{amount} bytes"),
+        _ => Unit::Bytes.show(*amount),
     };
     let deployer = capabilities.deployer;
     match (field.min, field.max) {

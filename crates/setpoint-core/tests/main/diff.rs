@@ -26,6 +26,12 @@ fn row<const D: usize, const O: usize>(
     Row { name, deployer: &RACK, desired: fields(desired), observed: fields(observed), reads }
 }
 
+/// A volume that holds so many bytes.
+fn volume(size: i64) -> Value {
+    let entry = [("mountPath", Value::from("/data")), ("size", size.into())];
+    Value::Map([("data", Value::Map(entry.into_iter().collect()))].into_iter().collect())
+}
+
 fn on(deployer: &'static Capabilities, row: Row) -> Row {
     Row { deployer, ..row }
 }
@@ -125,6 +131,18 @@ fn differences() {
             [("env", [("A", "1")].into())],
             [("env", [("A", "1"), ("B", "3")].into())],
             &["env.B"],
+        ),
+        row(
+            "what a volume holds is shown in the largest unit that leaves nothing over",
+            [("volumes", volume(20 << 30))],
+            [("volumes", volume(10 << 20))],
+            &["volumes.data {mountPath: /data, size: 10MiB}->{mountPath: /data, size: 20GiB}"],
+        ),
+        row(
+            "to the byte",
+            [("volumes", volume(10 << 20))],
+            [("volumes", volume((10 << 20) - 1))],
+            &["volumes.data {mountPath: /data, size: 10485759 bytes}->{mountPath: /data, size: 10MiB}"],
         ),
         row("keys of an absent map are added", [("env", [("A", "1")].into())], [], &["env.A none->1"]),
         row("an empty map equals an absent one", [("env", Value::Map(Default::default()))], [], &[]),
@@ -297,7 +315,7 @@ fn what_was_a_secret_is_not_shown_when_it_is_one_no_more() {
 #[test]
 fn what_goes_is_shown_unless_it_may_have_been_a_secret() {
     for (name, field, from, shown) in [
-        ("a volume", "volumes", Value::from([("data", 10_i64)]), "10"),
+        ("a volume", "volumes", Value::from([("data", 10_i64)]), "10 bytes"),
         ("a variable, which somebody may have added", "env", Value::from([("TOKEN", "s3cret")]), "(sensitive)"),
     ] {
         let empty = Value::Map(Default::default());

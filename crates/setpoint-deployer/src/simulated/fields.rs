@@ -35,7 +35,7 @@ static FIELDS: &[Field] = &[
         normalizers: &[Normalizer::Order, Normalizer::Default(Literal::EmptyList)],
         ..Field::new("ports", Effect::InPlace)
     },
-    Field { holds_data: true, ..Field::new("volumes", Effect::InPlace) },
+    Field { holds_data: true, unit: Unit::Bytes, ..Field::new("volumes", Effect::InPlace) },
 ];
 
 /// What a place that behaves like this can do.
