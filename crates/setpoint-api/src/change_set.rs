@@ -178,12 +178,15 @@ pub struct StepStatus {
     #[schemars(with = "Time")]
     pub since: Timestamp,
     /// Whether its approvals are used up although it is not done: it was tried and no effect of it was seen, it was done by
-    /// the leave of another change set, or nobody wrote what it is for and it is asked about elsewhere.
+    /// the leave of another change set, or what it is for was not written, was written otherwise, or is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spent: bool,
     /// The object, by its uid, for which it is being taken, or that was as the change set says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
+    /// The generation of the object with which it is as the change set says: with any other the step has no leave by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 /// A nonce, and the review that used it.

@@ -10,16 +10,18 @@
 //!    with the outcome of the call, so that a crash between the two records loses nothing. So it is for a step that was
 //!    tried and of which no effect was seen, and for one whose outcome is not known yet: who approves something once does
 //!    not approve that it is tried over and over.
-//!    And for one that was begun for an object that is gone: one of the same name may ask for the same step.
+//!    And for one of an object that is gone: one of the same name may ask for the same step.
 //! 2. It is spent, too, for a step that was done by another's leave or by nobody's after it was made: what people
 //!    approved then has happened.
 //! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
+//! 4. One that brings an object along is about just that write of it: once the object is written otherwise, it says nothing
+//!    any more, also if somebody writes later what it said.
 //!
 //! The start that finishes a restart has the restart's leave: who let the guest be stopped for a moment did not let it stay
 //! down.
 //!
-//! Approvals in different change sets do not add up. A rejection holds in all of them: who knows of one that was
-//! approved elsewhere says so by approving.
+//! Approvals in different change sets do not add up. A rejection holds in all of them, however much is done meanwhile: who
+//! knows of one that was approved elsewhere says so by approving.
 
 mod progress;
 mod question;
@@ -28,15 +30,15 @@ mod ticket;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, Mode, StepState};
+use setpoint_api::change_set::{ChangeSet, Mode, StepState, StepStatus};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
 
-pub use self::progress::{Progress, WITHIN_LIMITS, Wanted, Work, progress};
+pub use self::progress::{Progress, Version, WITHIN_LIMITS, Wanted, Work, progress};
 pub use self::question::{Outdated, Question, outdated};
-use self::ticket::Ticket;
+use self::ticket::{Spent, Ticket};
 use crate::gate::{self, Evidence, Gpus, Requesters, Standing, Usage, Verdict};
 use crate::intent::Outcome;
 
@@ -47,8 +49,9 @@ pub struct Input<'a> {
     pub steps: &'a [Step],
     /// The environment that they are taken in.
     pub environment: &'a str,
-    /// The object, by its uid.
+    /// The object, by its uid, and its generation.
     pub owner: &'a str,
+    pub generation: Option<i64>,
     /// Who asked for what the object says.
     pub requested_by: &'a str,
     /// What was done for the object.
@@ -89,8 +92,10 @@ pub struct Set<'a> {
     pub digests: BTreeSet<&'a str>,
     /// The digests of those that it records as done, or as tried.
     pub done: BTreeSet<&'a str>,
-    /// The objects, by uid, for which it records steps as being taken, by their digests.
-    pub begun: BTreeMap<&'a str, &'a str>,
+    /// The objects, by uid, that it records steps for, by their digests.
+    pub objects: BTreeMap<&'a str, &'a str>,
+    /// The generations of objects with which these are as it says, by the digests of their steps.
+    pub generations: BTreeMap<&'a str, i64>,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
@@ -117,8 +122,11 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
     let unasked = standings(input, None, &under_way);
     let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set), &under_way)).collect();
     let leaves = input.steps.iter().enumerate().map(|(place, step)| {
-        let sets = input.sets.iter().zip(&answers).filter(|(set, _)| set.may_authorize(step, input));
-        let leave = Leave::of(&unasked[place], sets.map(|(set, standings)| (set, &standings[place])).collect());
+        let sets = || input.sets.iter().zip(&answers).map(|(set, standings)| (set, &standings[place]));
+        let rejecting = sets().filter(|(set, _)| set.may_reject(step, input));
+        let rejected_by = rejecting.flat_map(|(_, standing)| standing.rejected_by.clone()).collect();
+        let asked = sets().filter(|(set, _)| set.may_authorize(step, input)).collect();
+        let leave = Leave::of(&unasked[place], asked, rejected_by);
         match input.intents.iter().find(|intent| finishes(step, intent)) {
             Some(restart) => leave.inherited(restart.change_set.as_deref()),
             None => leave,
@@ -182,7 +190,7 @@ impl<'a> Set<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
         let done = states.iter().filter(|state| state.state == StepState::Done || state.spent);
-        let begun = states.iter().filter(|state| state.state == StepState::Running);
+        let digest = |state: &'a StepStatus| state.digest.as_str();
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         Some(Set {
             namespace: metadata.namespace.as_deref()?,
@@ -193,26 +201,42 @@ impl<'a> Set<'a> {
             environment: &change_set.spec.environment,
             requested_by: &change_set.spec.requested_by,
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
-            done: done.map(|state| state.digest.as_str()).collect(),
-            begun: begun.filter_map(|state| Some((state.digest.as_str(), state.object.as_deref()?))).collect(),
+            done: done.map(digest).collect(),
+            objects: states.iter().filter_map(|state| Some((digest(state), state.object.as_deref()?))).collect(),
+            generations: states.iter().filter_map(|state| Some((digest(state), state.generation?))).collect(),
             evidence,
             used_nonces,
         })
     }
 
-    fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
+    /// Whether it is about a step of this object.
+    fn lists(&self, step: &Step, input: &Input<'_>) -> bool {
         let is_here = self.environment == input.environment;
         let is_meant = is_here && self.owner.is_none_or(|owner| owner == input.owner);
-        is_meant && self.digests.contains(step.digest.as_str()) && !self.is_spent(&step.digest, input)
+        is_meant && self.digests.contains(step.digest.as_str())
     }
 
-    /// Whether it no longer authorizes a step.
-    fn is_spent(&self, digest: &str, input: &Input<'_>) -> bool {
-        let ticket = Ticket { uid: self.uid, created_at: self.created_at };
+    fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
+        self.lists(step, input) && !self.is_void(&step.digest, input) && self.used(&step.digest, input).is_none()
+    }
+
+    /// Whether a rejection in it holds: not once the step was taken, but however much else was done since.
+    fn may_reject(&self, step: &Step, input: &Input<'_>) -> bool {
+        let is_used = self.used(&step.digest, input).is_some_and(|spent| spent != Spent::Forgotten);
+        self.lists(step, input) && !self.done.contains(step.digest.as_str()) && !is_used
+    }
+
+    /// Whether it authorizes a step no more by its own record, or for another object than this, or for one that was written
+    /// otherwise.
+    fn is_void(&self, digest: &str, input: &Input<'_>) -> bool {
+        let is_anothers = self.objects.get(digest).is_some_and(|uid| *uid != input.owner);
+        let is_otherwise = self.generations.get(digest).is_some_and(|planned| Some(*planned) != input.generation);
         let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
-        let is_anothers = self.begun.get(digest).is_some_and(|uid| *uid != input.owner);
-        let is_recorded = self.done.contains(digest) || is_anothers;
-        is_recorded || input.intents.iter().any(uses) || ticket.spent(digest, input.done).is_some()
+        self.done.contains(digest) || is_anothers || is_otherwise || input.intents.iter().any(uses)
+    }
+
+    fn used(&self, digest: &str, input: &Input<'_>) -> Option<Spent> {
+        Ticket { uid: self.uid, created_at: self.created_at }.spent(digest, input.done)
     }
 }
 
@@ -225,11 +249,14 @@ struct Leave<'a> {
 
 impl<'a> Leave<'a> {
     /// The first change set with all approvals gives its leave; where none has, the one that lacks least is told of.
-    fn of(unasked: &Standing, mut sets: Vec<(&'a Set<'a>, &Standing)>) -> Leave<'a> {
+    fn of(
+        unasked: &Standing,
+        mut sets: Vec<(&'a Set<'a>, &Standing)>,
+        rejected_by: BTreeMap<String, String>,
+    ) -> Leave<'a> {
         let lacks = |standing: &Standing| standing.missing.iter().map(gate::Approvals::missing).sum::<u32>();
         sets.sort_by_key(|(set, standing)| (lacks(standing), set.created_at, set.name));
         let asked = sets.iter().map(|(set, _)| set.name.to_owned()).collect();
-        let rejected_by = sets.iter().flat_map(|(_, standing)| standing.rejected_by.clone()).collect();
         let best = sets.first().filter(|_| !unasked.missing.is_empty());
         let missing = best.map_or(&unasked.missing, |(_, standing)| &standing.missing).clone();
         let by = best.filter(|_| missing.is_empty()).map(|(set, _)| set.uid);

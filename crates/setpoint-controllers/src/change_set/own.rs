@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use setpoint_api::change_set::{ChangeSet, Mode, Phase, StepState};
+use setpoint_api::condition::ConditionStatus;
 use setpoint_core::workload::selection::controller_of;
 
 use crate::runtime::Caches;
@@ -50,6 +51,13 @@ pub(super) fn used_up(set: &ChangeSet) -> BTreeSet<&str> {
 pub(super) fn rejected(set: &ChangeSet) -> BTreeSet<&str> {
     let states = set.status.iter().flat_map(|status| &status.step_states);
     states.filter(|step| step.state == StepState::Failed).map(|step| step.digest.as_str()).collect()
+}
+
+/// Whether it is on record that nobody is waited for in a change set.
+pub(super) fn is_approved(set: &ChangeSet) -> bool {
+    let conditions = set.status.iter().flat_map(|status| &status.conditions);
+    let mut approved = conditions.filter(|condition| condition.type_ == "Approved");
+    approved.any(|condition| condition.status == ConditionStatus::True)
 }
 
 /// Whether people can still decide on it.

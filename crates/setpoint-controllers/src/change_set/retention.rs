@@ -112,7 +112,16 @@ mod tests {
     fn progress(phase: Phase, since: i64) -> Progress {
         let (id, digest) = ("step".to_owned(), "sha256:a".to_owned());
         let state = StepState::Done;
-        let step = StepStatus { id, digest, state, message: None, since: at(since), spent: false, object: None };
+        let step = StepStatus {
+            id,
+            digest,
+            state,
+            message: None,
+            since: at(since),
+            spent: false,
+            object: None,
+            generation: None,
+        };
         let decision = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
         Progress { phase, step_states: vec![step], conditions: Vec::new(), decision }
     }

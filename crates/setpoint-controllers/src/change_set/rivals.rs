@@ -11,7 +11,7 @@ use setpoint_core::authority::{self, Question};
 use setpoint_core::gate::Decision;
 use setpoint_core::workload::selection::controller_of;
 
-use super::own::{rejected, used_up};
+use super::own::{is_approved, rejected, used_up};
 use super::work::is_written;
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
@@ -28,10 +28,10 @@ pub(super) fn outdated(
 ) -> Option<String> {
     let uid = change_set.metadata.uid.as_deref()?;
     let sets = rivals(caches, change_set, target, machine);
-    let mut questions: Vec<Question<'_>> =
-        sets.iter().filter_map(|set| question(set, target, machine, rejected(set))).collect();
-    let now_rejected = decision.steps.iter().filter(|judged| judged.verdict.is_rejected());
-    questions.extend(question(change_set, target, machine, now_rejected.map(|judged| &*judged.digest).collect()));
+    let on_record = |set| Verdicts { is_approved: is_approved(set), rejected: rejected(set) };
+    let others = sets.iter().filter_map(|set| question(set, target, machine, on_record(set)));
+    let mut questions: Vec<Question<'_>> = others.collect();
+    questions.extend(question(change_set, target, machine, Verdicts::by(decision)));
     let outdated = authority::outdated(&questions, wanted);
     outdated.get(uid).map(ToString::to_string)
 }
@@ -54,11 +54,26 @@ fn rivals(caches: &Caches, change_set: &ChangeSet, target: &Target, machine: &Ma
     rivals.into_values().collect()
 }
 
+/// What people said in a change set.
+struct Verdicts<'a> {
+    is_approved: bool,
+    rejected: BTreeSet<&'a str>,
+}
+
+impl<'a> Verdicts<'a> {
+    fn by(decision: &'a Decision) -> Verdicts<'a> {
+        let rejected = decision.steps.iter().filter(|judged| judged.verdict.is_rejected());
+        let rejected: BTreeSet<&str> = rejected.map(|judged| &*judged.digest).collect();
+        let is_judged = !decision.steps.is_empty();
+        Verdicts { is_approved: is_judged && rejected.is_empty() && !decision.waits_for_people(), rejected }
+    }
+}
+
 fn question<'a>(
     set: &'a ChangeSet,
     target: &Target,
     machine: &Machine,
-    rejected: BTreeSet<&'a str>,
+    verdicts: Verdicts<'a>,
 ) -> Option<Question<'a>> {
     let meta = &set.metadata;
     let used_up = used_up(set);
@@ -71,9 +86,10 @@ fn question<'a>(
         name: meta.name.as_deref()?,
         created_at: meta.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
         is_own: own.is_some(),
+        is_approved: verdicts.is_approved,
         is_written: is_written(set, target, machine),
         open: listed.filter(|digest| !used_up.contains(digest)).collect(),
-        rejected,
+        rejected: verdicts.rejected,
     })
 }
 
@@ -81,13 +97,15 @@ fn question<'a>(
 mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
+    use setpoint_api::change_set::StepState;
     use setpoint_api::environment::Environment;
-    use setpoint_core::machine::target;
     use setpoint_core::plan::GUEST;
 
     use super::super::Case;
     use super::super::work::Objects;
     use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
 
     /// A Machine with this image that waits and wants these steps.
     fn machine(image: &str, wanted: Option<&[&str]>) -> Machine {
@@ -136,18 +154,19 @@ mod tests {
 
     #[test]
     fn of_all_change_sets_about_a_machine_one_asks() {
-        let (waits, was_written) = (|| json!({}), || json!({"object": "db"}));
+        let waits = || json!({});
+        let was_written = |generation: i64| json!({"object": "db", "generation": generation});
         let three = || {
             vec![
-                set("1", 1, "a", Some("db:2"), was_written()),
-                set("2", 2, "b", Some("db:3"), was_written()),
-                set("3", 3, "a", Some("db:2"), was_written()),
+                set("1", 1, "a", Some("db:2"), was_written(1)),
+                set("2", 2, "b", Some("db:3"), was_written(2)),
+                set("3", 3, "a", Some("db:2"), was_written(3)),
             ]
         };
         type Row = (&'static str, Machine, Vec<ChangeSet>, &'static [&'static str]);
         let rows: [Row; 7] = [
             ("back to what was asked for first", machine("db:2", Some(&["a"])), three(), &["3"]),
-            ("what is wanted is not known", machine("db:2", None), three(), &["1", "3"]),
+            ("what is wanted is not known", machine("db:2", None), three(), &["3"]),
             (
                 "the controller asks for what was written without a word",
                 machine("db:4", Some(&["c"])),
@@ -186,7 +205,10 @@ mod tests {
             let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
             let asks = |set: &&ChangeSet| {
                 let objects = Objects::of(&caches, set, &nothing, &lab());
-                objects.work(&target(&machine.metadata), &None).outdated.is_none()
+                let known = objects.known();
+                let works = known.iter().map(|(target, wants)| (*target, objects.work(target, wants))).collect();
+                let progress = authority::progress(set, &nothing, &works, None, NOW);
+                progress.step_states[0].state == StepState::Pending
             };
             let found: Vec<&str> = sets.iter().filter(asks).filter_map(|set| set.metadata.name.as_deref()).collect();
             assert_eq!(found, asking, "{name}");

@@ -11,7 +11,7 @@ use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
 use setpoint_core::plan::GUEST;
 
-use super::own::{rejected, used_up};
+use super::own::{is_approved, rejected, used_up};
 use crate::environment::status::READY;
 use crate::queue::Queue;
 use crate::runtime::caches::{
@@ -67,16 +67,16 @@ fn rivals(change: &Change<ChangeSet>, sets: &Cache<ChangeSet>) -> Vec<Arc<Change
     of_same.filter(|set| set.metadata.uid != *uid).collect()
 }
 
-/// What people are asked in a change set: the steps that it lists, and of each whether nobody can decide on it any more, and
-/// whether it was rejected.
-fn asks(set: &ChangeSet) -> BTreeSet<(&Target, &str, bool, bool)> {
+/// What people are asked in a change set: the steps that it lists, of each whether nobody can decide on it any more and
+/// whether it was rejected, and whether nobody is waited for.
+fn asks(set: &ChangeSet) -> BTreeSet<(&Target, &str, bool, bool, bool)> {
     let Some(status) = set.status.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
         return BTreeSet::new();
     };
-    let (used_up, rejected) = (used_up(set), rejected(set));
+    let (used_up, rejected, is_approved) = (used_up(set), rejected(set), is_approved(set));
     let asks = status.steps.iter().map(|step| {
         let digest = step.digest.as_str();
-        (&step.target, digest, used_up.contains(digest), rejected.contains(digest))
+        (&step.target, digest, used_up.contains(digest), rejected.contains(digest), is_approved)
     });
     asks.collect()
 }

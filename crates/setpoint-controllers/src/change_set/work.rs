@@ -10,7 +10,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, Intent, Machine, MachineSpec};
 use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Step, Target};
-use setpoint_core::authority::{Wanted, Work};
+use setpoint_core::authority::{Version, Wanted, Work};
 use setpoint_core::gate::Decision;
 use setpoint_core::machine;
 use setpoint_core::plan::GUEST;
@@ -33,8 +33,9 @@ struct Object {
     machine: Arc<Machine>,
     /// Whether it says what the change set is about.
     is_written: bool,
-    /// Whether the change set brought it along.
+    /// Whether the change set brought it along, or that it goes.
     is_brought: bool,
+    version: Option<Version>,
     /// Whether it says what it wants now.
     is_told: bool,
     /// Why people are not asked about it here, if they are not.
@@ -83,6 +84,7 @@ impl<'a> Objects<'a> {
             wanted: wants.as_ref().map_or(Wanted::Unknown, Wanted::Only),
             outdated: object.and_then(|object| object.outdated.as_deref()),
             is_brought: object.is_some_and(|object| object.is_brought && object.is_written),
+            version: object.and_then(|object| object.version),
         }
     }
 
@@ -117,15 +119,16 @@ impl Object {
         machine: Arc<Machine>,
     ) -> Object {
         let is_written = is_written(change_set, target, &machine);
-        let is_brought = brings(change_set, target).is_some() || change_set.spec.deletes.contains(target);
-        let was_written = was_written(change_set, target, &machine);
+        let brought = brings(change_set, target);
+        let is_brought = brought.is_some() || change_set.spec.deletes.contains(target);
+        let generation = machine.metadata.generation.filter(|_| brought.is_some());
+        let version = generation.map(|generation| Version { generation, is_as_said: is_written });
         let is_told = is_told(caches, &machine);
-        let mut object = Object { machine, is_written, is_brought, is_told, outdated: None };
-        object.outdated = match is_written {
-            true => rivals::outdated(caches, change_set, decision, target, &object.machine, object.wants().as_ref()),
-            false if was_written => Some("it was written otherwise since".to_owned()),
-            false => None,
-        };
+        let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };
+        if is_written {
+            let wants = object.wants();
+            object.outdated = rivals::outdated(caches, change_set, decision, target, &object.machine, wants.as_ref());
+        }
         object
     }
 
@@ -160,15 +163,6 @@ fn wants(machine: &Machine) -> Wants<'_> {
         return Some(BTreeSet::new());
     }
     status.wanted.as_ref().map(|digests| digests.iter().map(String::as_str).collect())
-}
-
-/// Whether a Machine was as a change set says when that was last looked at.
-fn was_written(change_set: &ChangeSet, target: &Target, machine: &Machine) -> bool {
-    let Some(status) = change_set.status.as_ref() else { return false };
-    let of_target: BTreeSet<&str> =
-        status.steps.iter().filter(|step| step.target == *target).map(|step| step.id.as_str()).collect();
-    let mut states = status.step_states.iter().filter(|state| of_target.contains(state.id.as_str()));
-    states.any(|state| state.object.is_some() && state.object == machine.metadata.uid)
 }
 
 /// Whether a guest that belongs to nothing is there; not all may be listed.

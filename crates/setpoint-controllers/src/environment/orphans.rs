@@ -122,6 +122,7 @@ impl Environments {
             cases,
             done: &[],
             owner: environment.metadata.uid.as_deref().unwrap_or_default(),
+            generation: None,
             requested_by: requester::NOBODY,
             cluster: &self.setup.cluster,
             now: round.now,

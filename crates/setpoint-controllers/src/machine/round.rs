@@ -101,6 +101,7 @@ impl Machines {
             cases: &cases,
             done: &settlement.done,
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
+            generation: machine.metadata.generation,
             requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,

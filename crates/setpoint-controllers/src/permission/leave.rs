@@ -28,8 +28,9 @@ pub struct Asked<'a> {
     pub cases: &'a [Case],
     /// What was done for the object that the steps serve.
     pub done: &'a [DoneStep],
-    /// That object, by its uid, and who asked for what it says.
+    /// That object, by its uid, its generation, and who asked for what it says.
     pub owner: &'a str,
+    pub generation: Option<i64>,
     pub requested_by: &'a str,
     pub cluster: &'a str,
     pub now: Timestamp,
@@ -42,6 +43,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         steps: asked.steps,
         environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
         owner: asked.owner,
+        generation: asked.generation,
         requested_by: asked.requested_by,
         done: asked.done,
         sets: &sets,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DoneStep, Intent};
-use setpoint_api::step::{Step, Target};
+use setpoint_api::step::{Action, Step, Target};
 
 use super::ticket::{Spent, Ticket};
 use crate::conditions;
@@ -31,8 +31,18 @@ pub struct Work<'a> {
     pub wanted: Wanted<'a>,
     /// Why people are not asked about it in this change set, if they are not.
     pub outdated: Option<&'a str>,
-    /// Whether the change set brought it along, and it is as that says.
+    /// Whether the change set brought it along, or that it goes, and it is as that says.
     pub is_brought: bool,
+    /// How it stands to what the change set brings along of it; none where that is nothing.
+    pub version: Option<Version>,
+}
+
+/// An object that a change set brings along, as it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    pub generation: i64,
+    /// Whether it is as the change set says.
+    pub is_as_said: bool,
 }
 
 /// What an object still wants to be done.
@@ -82,7 +92,7 @@ pub fn progress(
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
         // What was abandoned is asked about elsewhere, also where a part of it was written; but a rejection holds.
-        let is_void = abandoned.is_some() && !subject.judged.is_some_and(|judged| judged.verdict.is_rejected());
+        let is_void = (abandoned.is_some() || subject.has_moved()) && !subject.is_rejected();
         let spent = state == StepState::Stale && (is_void || subject.is_spent(ticket));
         let object = subject.object(state);
         step_states.push(StepStatus {
@@ -93,6 +103,7 @@ pub fn progress(
             since,
             spent,
             object: object.map(str::to_owned),
+            generation: subject.generation(!change_set.spec.objects.is_empty()),
         });
     }
     let decision = undecided(decision, &status.steps, &step_states);
@@ -152,14 +163,37 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether it was being taken for an object that is gone, or for another of its name.
-    fn was_begun_for_another(&self) -> bool {
-        let Some(old) = self.old.filter(|old| old.state == StepState::Running) else { return false };
-        match (self.work, old.object.as_deref()) {
-            (None, _) => self.step.target.kind != GUEST,
-            (Some(work), Some(uid)) => work.uid != Some(uid),
-            (Some(_), None) => false,
+    /// Whether it is for an object that is gone, or was for another of its name.
+    fn is_for_another(&self) -> bool {
+        let is_there_no_more = self.work.is_none() && self.step.target.kind != GUEST;
+        match self.old.and_then(|old| old.object.as_deref()) {
+            Some(uid) => is_there_no_more || self.work.is_some_and(|work| work.uid.is_some_and(|other| other != uid)),
+            // What makes an object's guest may be asked about before the object is there; nothing else is.
+            None => is_there_no_more && !matches!(self.step.action, Action::Create | Action::Adopt),
         }
+    }
+
+    /// The generation of the object with which it is as the change set says, from when that was first looked at: what is
+    /// not written yet will be with the next write.
+    fn generation(&self, is_brought: bool) -> Option<i64> {
+        let first = || match self.work {
+            Some(work) => work.version.map(|version| version.generation + i64::from(!version.is_as_said)),
+            None => (is_brought && self.step.target.kind != GUEST).then_some(1),
+        };
+        self.old.and_then(|old| old.generation).or_else(first)
+    }
+
+    /// Whether the object was written otherwise than the change set says since that was asked about.
+    fn has_moved(&self) -> bool {
+        let planned = self.old.and_then(|old| old.generation);
+        let now = self.work.and_then(|work| work.version);
+        planned
+            .zip(now)
+            .is_some_and(|(planned, now)| now.generation > planned || now.generation == planned && !now.is_as_said)
+    }
+
+    fn is_rejected(&self) -> bool {
+        self.judged.is_some_and(|judged| judged.verdict.is_rejected())
     }
 
     /// The object that it is taken for, or that was as the change set says once.
@@ -176,7 +210,7 @@ impl Subject<'_> {
 
     /// Whether it can be done by the leave of this change set no more.
     fn is_spent(&self, ticket: Ticket<'_>) -> bool {
-        self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some()
+        self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some() || self.is_for_another()
     }
 
     /// Whether it was stale, and it is not known that it is wanted again. A guest that belongs to nothing is wanted by nobody.
@@ -201,8 +235,16 @@ impl Subject<'_> {
             }
             _ => {}
         }
-        if self.was_begun_for_another() {
-            return (StepState::Done, Some("it was begun for an object that is gone".to_owned()));
+        if self.is_for_another() {
+            let is_begun = self.old.is_some_and(|old| old.state == StepState::Running);
+            let gone = match self.step.action {
+                _ if is_begun => Some((StepState::Done, "it was begun for an object that is gone")),
+                Action::Delete | Action::Release => Some((StepState::Done, "the object is gone")),
+                _ => (!self.is_rejected()).then_some((StepState::Stale, "it was for an object that is gone")),
+            };
+            if let Some((state, why)) = gone {
+                return (state, Some(why.to_owned()));
+            }
         }
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
@@ -213,16 +255,20 @@ impl Subject<'_> {
             Some(Spent::Elsewhere) => {
                 return (StepState::Stale, Some("it was done by the leave of another change set".to_owned()));
             }
-            Some(Spent::Forgotten) => {
+            // What somebody rejected is not forgotten, however much is done since.
+            Some(Spent::Forgotten) if !self.is_rejected() => {
                 return (StepState::Stale, Some("so much was done since that it may have been, too".to_owned()));
             }
-            Some(Spent::Done | Spent::Tried) | None => {}
+            Some(Spent::Done | Spent::Tried | Spent::Forgotten) | None => {}
         }
         // A guest that belongs to nothing has nobody who keeps a record.
         if self.work.is_none() && self.step.target.kind == GUEST {
             let is_let = self.old.is_some_and(|old| matches!(old.state, StepState::Approved | StepState::Running));
             let state = if is_let { StepState::Done } else { StepState::Stale };
             return (state, Some("the guest is gone".to_owned()));
+        }
+        if self.has_moved() && !self.is_rejected() {
+            return (StepState::Stale, Some("it was written otherwise since".to_owned()));
         }
         let is_wanted = self.work.is_none_or(|work| match work.wanted {
             Wanted::Unknown => true,

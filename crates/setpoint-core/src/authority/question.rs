@@ -15,6 +15,8 @@ pub struct Question<'a> {
     pub created_at: Timestamp,
     /// Whether the controller of the object made it.
     pub is_own: bool,
+    /// Whether nobody is waited for in it: it has all the approvals that it needs.
+    pub is_approved: bool,
     /// Whether the object is as the change set says. One that brings no objects along always says what is there.
     pub is_written: bool,
     /// The digests of the steps on which people can decide in it.
@@ -45,8 +47,9 @@ impl fmt::Display for Outdated<'_> {
 }
 
 /// Those that are outdated, by uid, given the digests of the steps that are to be taken for the object now; while these are
-/// not known, none is. Of all that ask about what is wanted, the one does that asks about most of it, and of several the
-/// last; what was rejected in one is asked in none. What is not written yet is judged when it is.
+/// not known, none is. Of all that ask about what is wanted, the one does that has its approvals already, then the one that
+/// asks about most of it, and of several the last; what was rejected in one is asked in none. What is not written yet is
+/// judged when it is.
 pub fn outdated<'a>(questions: &[Question<'a>], wanted: Option<&BTreeSet<&str>>) -> BTreeMap<&'a str, Outdated<'a>> {
     let mut outdated = BTreeMap::new();
     let Some(wanted) = wanted else { return outdated };
@@ -56,8 +59,9 @@ pub fn outdated<'a>(questions: &[Question<'a>], wanted: Option<&BTreeSet<&str>>)
         question.open.iter().filter(|digest| wanted.contains(**digest) && !rejected.contains_key(**digest)).count()
     };
     let current = || questions.iter().filter(|question| question.is_written);
-    let asking =
-        current().filter(|question| asks(question) > 0).max_by_key(|question| (asks(question), question.order()));
+    let asking = current()
+        .filter(|question| asks(question) > 0)
+        .max_by_key(|question| (question.is_approved, asks(question), question.order()));
     for question in current().filter(|question| asking.is_none_or(|asking| asking.uid != question.uid)) {
         let mut listed = question.open.iter().filter(|digest| wanted.contains(**digest));
         let why = match (listed.clone().next(), asking.filter(|_| asks(question) > 0)) {
@@ -90,6 +94,7 @@ mod tests {
             name,
             created_at: Timestamp::constant(1_794_744_000 + second, 0),
             is_own: false,
+            is_approved: false,
             is_written: true,
             open: open.iter().copied().collect(),
             rejected: BTreeSet::new(),
@@ -102,6 +107,10 @@ mod tests {
 
     fn unwritten(name: &'static str, second: i64, open: &[&'static str]) -> Question<'static> {
         Question { is_written: false, ..question(name, second, open) }
+    }
+
+    fn approved(question: Question<'static>) -> Question<'static> {
+        Question { is_approved: true, ..question }
     }
 
     fn rejected(question: Question<'static>) -> Question<'static> {
@@ -151,6 +160,12 @@ mod tests {
                 vec![own("1", 1, &["a"]), question("2", 2, &["a"])],
                 Some(&["a"]),
                 &[("1", AskedIn("2"))],
+            ),
+            (
+                "the earlier one has its approvals, and is what is carried out",
+                vec![approved(own("1", 1, &["a"])), question("2", 2, &["a"])],
+                Some(&["a"]),
+                &[("2", AskedIn("1"))],
             ),
             (
                 "in the same second",

@@ -74,6 +74,9 @@ pub(crate) fn intent(id: &str, digest: &str, set: Option<&str>, at: i64) -> Inte
     }
 }
 
+/// The generation of the object that steps are taken for.
+const GENERATION: i64 = 7;
+
 /// The object that steps are taken for, and what is on record of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Object<'a> {
@@ -138,7 +141,8 @@ impl Case {
     fn record(mut self, digest: &str) -> Case {
         let (id, digest) = (step(digest).id, digest.to_owned());
         let (state, since) = (StepState::Done, time(0));
-        let recorded = StepStatus { id, digest, state, message: None, since, spent: false, object: None };
+        let recorded =
+            StepStatus { id, digest, state, message: None, since, spent: false, object: None, generation: None };
         self.status().step_states.push(recorded);
         self
     }
@@ -147,6 +151,16 @@ impl Case {
         let mut case = self.record(digest);
         case.status().step_states.iter_mut().for_each(|step| {
             (step.state, step.object) = (StepState::Running, Some(uid.to_owned()));
+        });
+        case
+    }
+
+    /// It is about the write that makes this the object's generation, and this object where it was as it says once.
+    fn about(self, digest: &str, generation: i64, uid: Option<&str>) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| {
+            (step.state, step.generation) = (StepState::Approved, Some(generation));
+            step.object = uid.map(str::to_owned);
         });
         case
     }
@@ -239,6 +253,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
         steps,
         environment: "lab",
         owner: object.uid,
+        generation: Some(GENERATION),
         requested_by: "dave",
         done: object.done,
         sets: &sets,
@@ -323,6 +338,30 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("it was tried by this leave", vec![approved()], vec![tried("a", "uid-one-0", 12)], waits, ""),
         ("it is being taken for this object", vec![approved().begun("a", OWNER)], vec![], "may run", "uid-one-0"),
         ("it was being taken for one that is gone", vec![approved().begun("a", "gone")], vec![], waits, ""),
+        (
+            "the object is as it says",
+            vec![approved().about("a", GENERATION, Some(OWNER))],
+            vec![],
+            "may run",
+            "uid-one-0",
+        ),
+        ("the object is yet to be written", vec![approved().about("a", GENERATION + 1, None)], vec![], waits, ""),
+        ("the object was written otherwise", vec![approved().about("a", GENERATION - 1, None)], vec![], waits, ""),
+        ("it was for one that is gone", vec![approved().about("a", GENERATION, Some("gone"))], vec![], waits, ""),
+        (
+            "a rejection is not forgotten, however much was done since",
+            vec![asked().review("bob", Decision::Reject, "a", 10)],
+            full(12),
+            rejected,
+            "",
+        ),
+        (
+            "nor by an object that was written otherwise meanwhile",
+            vec![asked().review("bob", Decision::Reject, "a", 10).about("a", GENERATION - 1, None)],
+            vec![],
+            rejected,
+            "",
+        ),
         ("it is on the change set's own record as tried", vec![approved().record_tried("a")], vec![], waits, ""),
         ("it is on the change set's own record", vec![approved().record("a")], vec![], waits, ""),
         ("it was done by nobody's leave since", vec![approved()], vec![done("a", None, 12)], waits, ""),

@@ -185,6 +185,7 @@ impl World {
             wanted: Wanted::Unknown,
             outdated: None,
             is_brought: false,
+            version: None,
         };
         let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
         for case in self.cases.values_mut() {

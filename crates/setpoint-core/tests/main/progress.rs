@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
-use setpoint_core::authority::{Progress, Wanted, Work, progress};
+use setpoint_core::authority::{Progress, Version, Wanted, Work, progress};
 use setpoint_core::gate::{Approvals, Decision, Discount, Judged, Limit, Need, Outcome, Refusal, Reviewed, Verdict};
 
 use crate::fixture::{scene, web};
@@ -48,6 +49,7 @@ fn recorded(digest: &str, state: StepState) -> StepStatus {
         since: NOW,
         spent: false,
         object: None,
+        generation: None,
     }
 }
 
@@ -97,6 +99,7 @@ struct Known {
     done: Vec<DoneStep>,
     wanted: Option<BTreeSet<&'static str>>,
     outdated: Option<&'static str>,
+    version: Option<Version>,
 }
 
 fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
@@ -116,6 +119,7 @@ fn ask_of(change_set: &ChangeSet, decision: &Decision, known: Option<&Known>, ab
                 wanted,
                 outdated: known.outdated,
                 is_brought: false,
+                version: known.version,
             },
         )
     });
@@ -145,6 +149,13 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         Some(Known { done: vec![done], wanted: Some(BTreeSet::from(["sha256:a"])), ..Known::default() })
     };
     let begun_for = |uid: &str| StepStatus { object: Some(uid.to_owned()), ..recorded("sha256:a", Running) };
+    let said_of = |uid: &str, generation: i64| {
+        let object = Some(uid.to_owned());
+        StepStatus { object, generation: Some(generation), ..recorded("sha256:a", Approved) }
+    };
+    let version = |generation: i64, is_as_said: bool| {
+        Some(Known { version: Some(Version { generation, is_as_said }), ..Known::default() })
+    };
     let recorded_as_tried = || StepStatus { spent: true, ..recorded("sha256:a", Stale) };
     let rows = [
         (
@@ -196,6 +207,97 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
             None,
             Approved,
             Phase::Running,
+        ),
+        (
+            "its object was as it says, and is gone",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            Verdict::Run,
+            None,
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "another of this name is there",
+            Action::Create,
+            vec![said_of("uid-gone", 1)],
+            Verdict::Run,
+            known(None),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "the object is gone before anybody wrote it as it says",
+            Action::Update,
+            vec![],
+            waits(),
+            None,
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        ("the object is gone, as it says", Action::Delete, vec![], Verdict::Run, None, None, Done, Phase::Succeeded),
+        (
+            "what was rejected of an object that is gone stays so",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            rejected(),
+            None,
+            None,
+            Failed,
+            Phase::Failed,
+        ),
+        (
+            "the object is as it says",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            Verdict::Run,
+            version(2, true),
+            None,
+            Approved,
+            Phase::Running,
+        ),
+        (
+            "the object is yet to be written",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            Verdict::Run,
+            version(1, false),
+            None,
+            Approved,
+            Phase::Running,
+        ),
+        (
+            "the object was written otherwise",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            Verdict::Run,
+            version(2, false),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "the object was written otherwise, and then as it says",
+            Action::Update,
+            vec![said_of("uid-web", 2)],
+            Verdict::Run,
+            version(3, true),
+            None,
+            Stale,
+            Phase::Stale,
+        ),
+        (
+            "much was done since somebody rejected it",
+            Action::Create,
+            vec![],
+            rejected(),
+            full(),
+            None,
+            Failed,
+            Phase::Failed,
         ),
         ("people are waited for", Action::Create, vec![], waits(), known(None), None, Waiting, Phase::Waiting),
         ("it may be taken", Action::Create, vec![], Verdict::Run, known(None), None, Approved, Phase::Running),
@@ -392,6 +494,28 @@ fn what_was_tried_stays_on_record_as_that() {
     let unwanted = Known { wanted: Some(BTreeSet::new()), ..Known::default() };
     let rejected = ask(&change_set, rejected(), Some(&unwanted), Some("nobody wrote it"));
     assert!(!rejected.step_states[0].spent, "a rejection holds if it is wanted again");
+}
+
+#[test]
+fn a_change_set_is_about_one_write_of_an_object() {
+    let object: Map<String, Value> = [("kind".to_owned(), "Machine".into())].into_iter().collect();
+    let asked = |states: Vec<StepStatus>, known: Option<&Known>| {
+        let mut change_set = change_set(Mode::Execute, vec![step(Action::Create)], states);
+        change_set.spec.objects = vec![object.clone()];
+        let state = ask(&change_set, Verdict::Run, known, None).step_states.remove(0);
+        (state.generation, state.spent)
+    };
+    let known = |generation: i64, is_as_said: bool| Known {
+        version: Some(Version { generation, is_as_said }),
+        ..Known::default()
+    };
+    let planned = || vec![StepStatus { generation: Some(4), ..recorded("sha256:a", StepState::Waiting) }];
+    assert_eq!(asked(vec![], None), (Some(1), false), "one that is not there yet");
+    assert_eq!(asked(vec![], Some(&known(3, false))), (Some(4), false), "one that is there is written next");
+    assert_eq!(asked(vec![], Some(&known(4, true))), (Some(4), false), "or was already");
+    assert_eq!(asked(planned(), Some(&known(4, true))), (Some(4), false), "it was written");
+    assert_eq!(asked(planned(), Some(&known(4, false))), (Some(4), true), "it was written otherwise");
+    assert_eq!(asked(planned(), Some(&known(6, true))), (Some(4), true), "and what comes later is another question");
 }
 
 #[test]

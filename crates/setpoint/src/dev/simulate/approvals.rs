@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::{Intent, Machine};
+use setpoint_api::machine::{Intent, Machine, MachineSpec};
 use setpoint_api::price::Price;
 use setpoint_api::requester::requested_by;
 use setpoint_api::review::{Decision, Review};
@@ -138,6 +139,9 @@ impl Approvals {
         };
         let listed = self.sets.get(set).zip(self.listed.get(&(set.clone(), intent.digest.clone())));
         let Some((set, step)) = listed else { return Err(format!("is in no change set {set}")) };
+        if brings(set, machine).is_some_and(|said| said != machine.spec) {
+            return Err(format!("was approved for something else than was written, in {}", title(&set.metadata)));
+        }
         for class in step.classes() {
             let needed = approval.requirement(class);
             let counts = |review: &&Review| {
@@ -196,4 +200,14 @@ pub(super) fn ledger_holds(environment: &Environment, broken: &mut Vec<String>) 
             broken.push(format!("{added} were added within an hour at {name}, which allows {most}"));
         }
     }
+}
+
+/// What a change set says of a Machine that it brings along.
+fn brings(set: &ChangeSet, machine: &Machine) -> Option<MachineSpec> {
+    let is_it = |object: &&Map<String, Value>| {
+        let name = object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str());
+        name == machine.metadata.name.as_deref()
+    };
+    let spec = set.spec.objects.iter().find(is_it)?.get("spec")?;
+    serde_json::from_value(spec.clone()).ok()
 }

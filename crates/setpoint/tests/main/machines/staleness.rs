@@ -233,3 +233,36 @@ async fn what_was_rejected_leaves_no_other_question_open() -> Result<()> {
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "{db:#}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_approved_for_one_write_serves_no_other() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    let db = cluster.synced("db").await?;
+    let mut proposed = machine("db", db["spec"].clone());
+    proposed["spec"]["image"] = json!("db:2");
+    let set = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "proposal"},
+        "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "admin", "objects": [proposed]},
+    });
+    cluster.client()?.post(CHANGE_SETS, &set).await?.success()?;
+    let set = asked(&cluster, &["db:2"]).await?.remove(0);
+    let review = cluster.approve("alice", &set).await?;
+    cluster.answered(&review, "Counted").await?;
+
+    // Somebody else writes something else, and by and by what was proposed is there all the same.
+    cluster.change("db", json!({"spec": {"description": "ours"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
+    cluster.change("db", json!({"spec": {"description": null}})).await?;
+    cluster.synced("db").await?;
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let own = asked(&cluster, &["db:2"]).await?.remove(0);
+    ensure!(is_made_for(&own, "db"), "{own:#}");
+    let db = cluster.look_again("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved this write: {db:#}");
+    cluster.approve("alice", &own).await?;
+    let db = cluster.synced("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
+    Ok(())
+}
