@@ -9,6 +9,7 @@ use kube::core::Status;
 use serde_json::{Value, json};
 
 use super::apply_set::{ApplySet, PART_OF};
+use super::leaving::{is_leaving, must_stay};
 use super::selection::Selection;
 use crate::client::{Answer, Reply, must_fit, words};
 use crate::get::JSON;
@@ -81,6 +82,7 @@ pub(crate) async fn draft(session: &Session, request: Request<'_>) -> Result<Dra
     let awaited = Awaited::of(&located);
     let tried = stream::iter(located).map(|write| tried(session, write, request.force, &awaited)).buffered(AT_ONCE);
     let writes: Vec<Write> = tried.try_collect().await?;
+    must_stay(session, &writes).await?;
     let removals = match request.set {
         Some(set) => gone_from_files(session, &served, set, &request).await?,
         None => Vec::new(),
@@ -276,6 +278,11 @@ async fn compared(session: &Session, mut write: Write, force: bool, awaited: &Aw
         Err(_) if awaited.kinds.contains(&(write.resource.group.clone(), write.resource.kind.clone())) => None,
         Err(error) => return Err(error),
     };
+    // Nothing is to come of it, so nothing is tried.
+    if live.as_ref().is_some_and(is_leaving) {
+        write.live = live;
+        return Ok(write);
+    }
     match apply(session, &write, &format!("&dryRun=All&force={force}")).await? {
         Reply::Done(result) => {
             // Of a new object, what its author wrote is shown, and not what the server adds.

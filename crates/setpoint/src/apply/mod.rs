@@ -4,6 +4,7 @@ mod apply_set;
 mod draft;
 mod execute;
 mod follow;
+mod leaving;
 mod preview;
 mod progress;
 mod prompt;
