@@ -13,7 +13,7 @@ use setpoint_core::count::counted;
 use setpoint_core::drift::GUEST;
 use setpoint_core::machine::{READY, SYNCED};
 
-use crate::apply::condition;
+use crate::apply::{NOT_LOOKED_AT, condition, is_behind};
 use crate::client::words;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -202,6 +202,9 @@ fn unseen(machine: &Machine, environment: Option<&Environment>) -> Option<String
     if condition(conditions, READY).is_none() {
         return Some("it was not looked at yet".to_owned());
     }
+    if is_behind(machine) {
+        return Some(format!("it was {NOT_LOOKED_AT}"));
+    }
     let ready = condition(&environment?.status.as_ref()?.conditions, READY)?;
     let name = &machine.spec.environment;
     (ready.status != ConditionStatus::True).then(|| format!("environment {name} is not ready: {}", told(ready)))
@@ -340,5 +343,8 @@ mod tests {
             let machine = machine("web", json!({"conditions": conditions}));
             assert_eq!(unseen(&machine, Some(&environment(status))).as_deref(), expected, "{row}");
         }
+        let mut changed = machine("web", json!({"conditions": fine(), "observedGeneration": 1}));
+        changed.metadata.generation = Some(2);
+        assert_eq!(unseen(&changed, None).as_deref(), Some("it was not looked at since it was changed"));
     }
 }

@@ -10,7 +10,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 
-use crate::apply::condition;
+use crate::apply::{NOT_LOOKED_AT, condition, is_behind};
 use crate::drift::{environments, machines, seconds};
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -80,7 +80,7 @@ impl Overview {
         };
         let unsynced = |machine: &Machine| {
             let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            word(conditions, "Synced") != "True" || word(conditions, "Drifted") == "True"
+            is_behind(machine) || word(conditions, "Synced") != "True" || word(conditions, "Drifted") == "True"
         };
         !self.waiting.is_empty() || self.environments.iter().any(unsettled) || self.machines.iter().any(unsynced)
     }
@@ -130,16 +130,21 @@ fn environment_row(environment: &Environment) -> Vec<String> {
 fn machine_row(machine: &Machine) -> Vec<String> {
     let status = machine.status.clone().unwrap_or_default();
     let (namespace, name) = names(&machine.metadata);
+    // What is told is of what it was before.
+    let (synced, why) = match is_behind(machine) {
+        true => (format!("{:?}", ConditionStatus::Unknown), NOT_LOOKED_AT.to_owned()),
+        false => (word(&status.conditions, "Synced"), why(&status.conditions, "Synced")),
+    };
     vec![
         format!("{namespace}/{name}"),
         machine.spec.environment.clone(),
         status.provider_id.unwrap_or_default(),
         status.run.unwrap_or_default(),
         word(&status.conditions, "Ready"),
-        word(&status.conditions, "Synced"),
+        synced,
         word(&status.conditions, "Drifted"),
         status.hourly_cost.map(|cost| cost.to_string()).unwrap_or_default(),
-        why(&status.conditions, "Synced"),
+        why,
     ]
 }
 
@@ -242,5 +247,22 @@ mod tests {
              `setpoint approve db-x -n shop` shows its steps and asks\n"
         );
         assert!(held.is_pending());
+    }
+
+    #[test]
+    fn what_was_changed_since_it_was_looked_at_is_not_said_to_be_as_desired() {
+        let status = json!({"observedGeneration": 2, "conditions": conditions("Synced", "True", "")});
+        let mut web: Machine = object("Machine", "web", json!({"environment": "lab"}), status);
+        web.metadata.generation = Some(3);
+        let changed = Overview { environments: Vec::new(), machines: vec![web.clone()], waiting: Vec::new() };
+        assert_eq!(
+            changed.text(Style::Plain),
+            "MACHINE    ENVIRONMENT   SYNCED    REASON\n\
+             shop/web   lab           Unknown   not looked at since it was changed\n"
+        );
+        assert!(changed.is_pending());
+        web.metadata.generation = Some(2);
+        let looked_at = Overview { environments: Vec::new(), machines: vec![web], waiting: Vec::new() };
+        assert!(!looked_at.is_pending());
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use self::preview::propose;
 use self::prompt::Consented;
 pub(crate) use self::prompt::agrees;
 pub(crate) use self::selection::Selection;
-pub(crate) use self::standing::{Aim, condition};
+pub(crate) use self::standing::{Aim, NOT_LOOKED_AT, condition, is_behind};
 use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;

@@ -4,6 +4,9 @@ use serde_json::Value;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::Machine;
 
+/// What is said of a Machine whose status is of what it was before.
+pub(crate) const NOT_LOOKED_AT: &str = "not looked at since it was changed";
+
 /// What a Machine is followed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Aim {
@@ -99,7 +102,7 @@ pub(super) fn standing(machine: Option<&Machine>, aim: &Aim) -> Standing {
         return Standing::Moving("not looked at yet".to_owned());
     };
     if at < needed {
-        return Standing::Moving("not looked at since it was changed".to_owned());
+        return Standing::Moving(NOT_LOOKED_AT.to_owned());
     }
     if let Some(intent) = status.intents.first() {
         return Standing::Moving(format!("{} under way", format!("{:?}", intent.action).to_lowercase()));
@@ -129,6 +132,12 @@ fn overtaken(machine: Option<&Machine>, aim: &Aim) -> Option<&'static str> {
         () if metadata.generation > Some(*generation) => Some("was changed by somebody else since"),
         () => None,
     }
+}
+
+/// Whether a Machine was changed since it was looked at. Of one that was never, its conditions say so.
+pub(crate) fn is_behind(machine: &Machine) -> bool {
+    let observed = machine.status.as_ref().and_then(|status| status.observed_generation);
+    observed.is_some_and(|observed| machine.metadata.generation > Some(observed))
 }
 
 pub(crate) fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
