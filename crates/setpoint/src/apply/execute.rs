@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::runtime::wait::{await_condition, conditions};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::review::Decision;
 use tokio::time::Instant;
 
@@ -135,6 +135,7 @@ impl Execution<'_> {
                 && set.status.as_ref().is_some_and(is_asked)
                 && question.is_asked_by(&set.spec)
                 && moved(proposed, set).is_none()
+                && can_be_decided(proposed, set)
         };
         Ok(list.items.into_iter().find(asks))
     }
@@ -230,6 +231,15 @@ fn moved(proposed: &ProposedSet, set: &ChangeSet) -> Option<String> {
     })
 }
 
+/// Whether people can still decide in a change set on every step that needs them: where one was done, or is not to be done
+/// any more, an answer is of no use.
+fn can_be_decided(proposed: &ProposedSet, set: &ChangeSet) -> bool {
+    let states = set.status.as_ref().map(|status| status.step_states.as_slice()).unwrap_or_default();
+    let is_over = |state: &StepStatus| state.spent || matches!(state.state, StepState::Done | StepState::Stale);
+    let mut held = proposed.steps.iter().filter(|step| proposed.hold(&step.id).is_some());
+    !held.any(|step| states.iter().any(|state| state.digest == step.digest && is_over(state)))
+}
+
 /// Takes back what nobody was shown. Who may not delete it is told that it stays: it gives no leave by itself.
 async fn withdraw(session: &Session, set: &ChangeSet) {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -269,5 +279,48 @@ async fn remove(session: &Session, removal: &Removal) -> Result<()> {
             .object()
             .map(|_: Value| ())
             .with_context(|| format!("cannot delete {} {}", removal.change.kind, inert(&removal.change.title()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str) -> Value {
+        json!({
+            "id": format!("shop/{name}/delete"), "digest": format!("digest-of-{name}"), "action": "Delete",
+            "target": {"namespace": "shop", "name": name, "kind": "Machine"}, "reason": "it goes", "origin": "Desired",
+            "class": "Destructive", "classReason": "its data would be lost",
+        })
+    }
+
+    #[test]
+    fn who_asks_again_is_heard_where_an_answer_still_counts() {
+        let hold = json!({"step": "shop/db/delete", "by": "1 person", "ownCounts": true, "ownSuffices": true, "signed": false});
+        let proposed = json!({
+            "namespace": "shop", "environment": "lab", "steps": [step("db"), step("web")], "holds": [hold],
+        });
+        let proposed: ProposedSet = serde_json::from_value(proposed).expect("a proposed set");
+        let rows = [
+            ("it waits", "db", "Waiting", false, true),
+            ("it was rejected, and may be approved yet", "db", "Failed", false, true),
+            ("it was done", "db", "Done", false, false),
+            ("it is outdated", "db", "Stale", false, false),
+            ("it was tried in vain", "db", "Running", true, false),
+            ("one that needs nobody was done", "web", "Done", false, true),
+        ];
+        for (row, name, state, spent, expected) in rows {
+            let state = json!({
+                "id": format!("shop/{name}/delete"), "digest": format!("digest-of-{name}"), "state": state,
+                "since": "2026-01-01T00:00:00Z", "spent": spent,
+            });
+            let set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "apply-1"},
+                "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+                "status": {"phase": "Running", "steps": [step("db"), step("web")], "stepStates": [state]},
+            });
+            let set: ChangeSet = serde_json::from_value(set).expect("a ChangeSet");
+            assert_eq!(can_be_decided(&proposed, &set), expected, "{row}");
+        }
     }
 }
