@@ -151,6 +151,32 @@ impl Write {
         let reply = apply(session, self, &format!("&force={force}")).await?;
         reply.object().with_context(|| format!("cannot write {} {}", self.change.kind, inert(&self.change.title())))
     }
+
+    /// Whether writing it now would come to what was shown. Somebody may have changed it since.
+    pub(crate) async fn still_holds(&self, session: &Session, force: bool) -> Result<bool> {
+        let path = self.resource.path(self.namespace.as_deref(), Some(&self.name));
+        let exists = matches!(session.server.read(&path, JSON).await?, Answer::Found(_));
+        match apply(session, self, &format!("&dryRun=All&force={force}")).await? {
+            Reply::Done(result) => Ok(self.is_as_shown(result, exists)),
+            Reply::Refused(_) => Ok(false),
+        }
+    }
+
+    /// Whether what the server answers is what was shown. It `exists` if the server did not make it for this answer.
+    fn is_as_shown(&self, answer: Value, exists: bool) -> bool {
+        self.result.as_ref().is_none_or(|shown| is_same(shown, &posted(answer, exists)))
+    }
+
+    /// Whether what was written is what was shown.
+    pub(crate) fn was_as_shown(&self, written: &Value) -> bool {
+        self.is_as_shown(written.clone(), self.live.is_some())
+    }
+}
+
+/// Whether two results say the same of the same object, as far as a change set is about it.
+fn is_same(shown: &Value, now: &Value) -> bool {
+    let parts = ["/spec", "/metadata/uid", "/metadata/deletionTimestamp"];
+    parts.iter().all(|part| shown.pointer(part) == now.pointer(part))
 }
 
 fn is_machine(resource: &Resource) -> bool {
@@ -345,4 +371,36 @@ async fn gone_from_files(
     removals.retain(|gone| !kept.contains(&(gone.resource.word(), gone.namespace.clone(), gone.name.clone())));
     removals.retain(|removal| request.selection.takes(&removal.change));
     Ok(removals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_yes_is_for_what_was_shown() {
+        let object = |uid: &str, version: &str, spec: Value| json!({"metadata": {"name": "db", "uid": uid, "resourceVersion": version}, "spec": spec});
+        let shown = || posted(object("u", "1", json!({"image": "b", "cores": 2})), true);
+        let new = || posted(object("made up", "1", json!({"image": "b"})), false);
+        let mut leaving = object("u", "2", json!({"image": "b", "cores": 2}));
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let rows = [
+            ("only its status moved", shown(), object("u", "2", json!({"image": "b", "cores": 2})), true, true),
+            (
+                "somebody changed another field",
+                shown(),
+                object("u", "2", json!({"image": "b", "cores": 4})),
+                true,
+                false,
+            ),
+            ("another has its name", shown(), object("v", "2", json!({"image": "b", "cores": 2})), true, false),
+            ("it is new by now", shown(), object("made up", "2", json!({"image": "b", "cores": 2})), false, false),
+            ("somebody deletes it", shown(), leaving, true, false),
+            ("it is still to be made", new(), object("made up as well", "2", json!({"image": "b"})), false, true),
+            ("somebody made it", new(), object("u", "2", json!({"image": "b"})), true, false),
+        ];
+        for (row, shown, answer, exists, expected) in rows {
+            assert_eq!(is_same(&shown, &posted(answer, exists)), expected, "{row}");
+        }
+    }
 }

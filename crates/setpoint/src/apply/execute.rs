@@ -1,7 +1,7 @@
 //! Carries out what was agreed to: asks leave for the steps that need it, writes the objects as the user, and removes what
 //! is to go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -47,12 +47,19 @@ impl Execution<'_> {
         draft: &Draft,
         shown: &Proposal,
     ) -> Result<BTreeMap<Followed, Aim>> {
-        self.ask_leave(session, draft, shown).await?;
+        self.must_hold(session, draft, shown).await?;
+        let asked = self.ask_leave(session, draft, shown).await?;
         let before = self.widen(session, draft).await?;
         let mut aims = BTreeMap::new();
         for write in &draft.writes {
             let written = write.send(session, self.force).await?;
             if write.is_machine() {
+                let set = asked.get(&Key::of(write.namespace.as_ref(), &write.object));
+                if let Some(set) = set.filter(|_| !write.was_as_shown(&written)) {
+                    withdraw(session, set).await;
+                    let title = inert(&write.change.title());
+                    bail!("{title} was changed while it was written, and is not what was shown; plan again");
+                }
                 aims.insert(followed(write.namespace.as_ref(), &write.name), Aim::of(&written["metadata"]));
             }
         }
@@ -93,11 +100,27 @@ impl Execution<'_> {
         Ok(())
     }
 
+    /// Where people must agree, what was shown is what would be written now.
+    async fn must_hold(&self, session: &Session, draft: &Draft, shown: &Proposal) -> Result<()> {
+        let held: BTreeSet<Key> = shown.change_sets.iter().filter(|set| !set.holds.is_empty()).map(key).collect();
+        let is_held =
+            |write: &&Write| write.is_machine() && held.contains(&Key::of(write.namespace.as_ref(), &write.object));
+        for write in draft.writes.iter().filter(is_held) {
+            if !write.still_holds(session, self.force).await? {
+                let title = inert(&write.change.title());
+                bail!(
+                    "{title} was changed by somebody else since the plan was shown; no Machine was written, plan again"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// A change set for every environment where people must agree, with the agreement of who asks.
-    async fn ask_leave(&self, session: &Session, draft: &Draft, shown: &Proposal) -> Result<()> {
-        let questions = questions(draft);
+    async fn ask_leave(&self, session: &Session, draft: &Draft, shown: &Proposal) -> Result<BTreeMap<Key, ChangeSet>> {
+        let (questions, mut asked) = (questions(draft), BTreeMap::new());
         for proposed in shown.change_sets.iter().filter(|set| !set.holds.is_empty()) {
-            let key = Key { namespace: proposed.namespace.clone(), environment: proposed.environment.clone() };
+            let key = key(proposed);
             let question = questions.get(&key).context("a proposed change set has objects")?;
             let set = match self.asked_before(session, &key, question, proposed).await? {
                 Some(set) => set,
@@ -111,8 +134,9 @@ impl Execution<'_> {
                 bail!(moved);
             }
             self.consent(session, proposed, &set).await?;
+            asked.insert(key, set);
         }
-        Ok(())
+        Ok(asked)
     }
 
     /// The change set in which the user has asked for just this, if it is still open: nobody is asked twice, and what people
@@ -211,6 +235,10 @@ fn is_namespace(write: &Write, name: &str) -> bool {
 
 fn followed(namespace: Option<&String>, name: &str) -> Followed {
     Followed { namespace: namespace.cloned().unwrap_or_default(), name: name.to_owned() }
+}
+
+fn key(proposed: &ProposedSet) -> Key {
+    Key { namespace: proposed.namespace.clone(), environment: proposed.environment.clone() }
 }
 
 fn name(set: &ChangeSet) -> String {

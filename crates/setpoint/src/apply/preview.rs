@@ -29,6 +29,16 @@ pub(crate) struct Key {
     pub(crate) environment: String,
 }
 
+impl Key {
+    /// Where an object belongs.
+    pub(crate) fn of(namespace: Option<&String>, object: &Value) -> Key {
+        Key {
+            namespace: namespace.cloned().unwrap_or_default(),
+            environment: object["spec"]["environment"].as_str().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
 /// What is asked about the guests of one environment.
 #[derive(Debug, Default)]
 pub(crate) struct Question {
@@ -90,18 +100,14 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
 /// The Machines of a draft by where they are. One that was not tried cannot be planned yet.
 pub(crate) fn questions(draft: &Draft) -> BTreeMap<Key, Question> {
     let mut questions: BTreeMap<Key, Question> = BTreeMap::new();
-    let key = |namespace: &Option<String>, object: &Value| Key {
-        namespace: namespace.clone().unwrap_or_default(),
-        environment: object["spec"]["environment"].as_str().unwrap_or_default().to_owned(),
-    };
     for write in draft.writes.iter().filter(|write| write.is_machine()) {
         if let Some(Value::Object(result)) = &write.result {
-            let question = questions.entry(key(&write.namespace, &write.object)).or_default();
+            let question = questions.entry(Key::of(write.namespace.as_ref(), &write.object)).or_default();
             question.objects.push(result.clone());
         }
     }
     for removal in draft.removals.iter().filter(|removal| removal.is_machine()) {
-        let question = questions.entry(key(&removal.namespace, &removal.live)).or_default();
+        let question = questions.entry(Key::of(removal.namespace.as_ref(), &removal.live)).or_default();
         question.deletes.push(Target {
             namespace: removal.namespace.clone().unwrap_or_default(),
             name: removal.name.clone(),
