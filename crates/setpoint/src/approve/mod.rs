@@ -3,22 +3,26 @@
 mod policy;
 mod review;
 mod signature;
+mod standing;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use kube::Api;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, Mode, StepState};
+use setpoint_api::machine::Machine;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Step;
 
 pub(crate) use self::policy::Policy;
 pub(crate) use self::review::{Judgement, Verdict, give};
 pub(crate) use self::signature::Signer;
+use self::standing::Left;
 use crate::apply::agrees;
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::{Hold, holds, steps_text};
+use crate::proposal::{holds, steps_text};
 use crate::session::{Place, Session};
 use crate::terminal::{inert, remark};
 
@@ -74,17 +78,17 @@ impl Arguments {
         let (name, namespace) = (self.change_set.as_str(), session.server.namespace.as_str());
         let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
         let found = sets.get_opt(name).await.map_err(|error| session.server.unreachable(error))?;
-        let set = found.with_context(|| {
-            let (name, namespace) = (inert(name), inert(namespace));
-            format!("there is no change set {name:?} in namespace {namespace}; `setpoint status` lists those that wait")
-        })?;
+        let Some(set) = found else {
+            let (name, hint) = (inert(name), hint(session).await);
+            bail!("there is no change set {name:?} in namespace {}; {hint}", inert(namespace));
+        };
         ensure!(
             set.spec.mode == Mode::Execute,
             "{} is a preview: nothing waits for it; `setpoint apply` asks for what it shows",
             inert(name)
         );
         if let Some(why) = self.outdated(&set) {
-            bail!("{} is outdated: {}; `setpoint status` lists those that wait", inert(name), inert(&why));
+            bail!("{} is outdated: {}; {}", inert(name), inert(&why), hint(session).await);
         }
         let user = session.user().await?;
         let policy = Policy::of(session, &set.spec.environment).await?;
@@ -92,7 +96,7 @@ impl Arguments {
         let holds = holds(&steps, policy.approval(), &set.spec.requested_by);
         if steps.is_empty() {
             remark(&format!("no step of {name} waits for a verdict"));
-            self.output.print(String::new, || Ok(data(&set, decision, &steps, None)))?;
+            self.output.print(String::new, || Ok(data(&set, decision, &steps, None, &[])))?;
             return Ok(Outcome::Settled);
         }
         let head = format!(
@@ -101,8 +105,8 @@ impl Arguments {
             inert(&set.spec.environment),
             inert(&set.spec.requested_by)
         );
-        let hold = |step: &Step| -> Option<&Hold> { holds.iter().find(|hold| hold.step == step.id) };
-        self.output.show(&(head + &steps_text(&steps, hold, self.output.style()) + "\n"))?;
+        let stands = |step: &Step| Left::of(&set, step).map(Left::titled);
+        self.output.show(&(head + &steps_text(&steps, stands, self.output.style()) + "\n"))?;
         let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
         // A rejection counts as an approval does: only if it is signed where signatures are asked for.
         if let Some(hold) = holds.iter().find(|hold| hold.signed).filter(|_| signer.is_none()) {
@@ -124,9 +128,14 @@ impl Arguments {
         let verdict = Verdict { namespace, gate: name, change_set_uid, decision, digests, comment, signer };
         let review = give(session, &user, verdict).await?.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
-        let text = || format!("{done} {count} of {}\n", inert(name));
-        self.output.print(text, || Ok(data(&set, decision, &steps, Some(&review))))?;
-        Ok(Outcome::Settled)
+        let left = match decision {
+            Decision::Approve => Left::after(session, &set, &steps).await,
+            Decision::Reject | Decision::Comment => Vec::new(),
+        };
+        let rest: String = left.iter().map(|left| format!("; {}", inert(&left.sentence()))).collect();
+        let text = || format!("{done} {count} of {}{rest}\n", inert(name));
+        self.output.print(text, || Ok(data(&set, decision, &steps, Some(&review), &left)))?;
+        Ok(Outcome::pending_if(!left.is_empty()))
     }
 
     /// Why nobody is to decide on what is meant, if nobody is: all that is left of it is stale.
@@ -159,13 +168,27 @@ impl Arguments {
     }
 }
 
+/// Where those are listed that wait. Who reviews may not be able to read the Machines, and `setpoint status` shows them too.
+async fn hint(session: &Session) -> String {
+    let namespace = &session.server.namespace;
+    let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), namespace);
+    match machines.list(&ListParams::default().limit(1)).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            format!("`kubectl get gates -n {}` lists those that wait", inert(namespace))
+        }
+        _ => "`setpoint status` lists those that wait".to_owned(),
+    }
+}
+
 /// A verdict for programs; without a review where there was nothing to say.
-fn data(set: &ChangeSet, decision: Decision, steps: &[Step], review: Option<&Review>) -> Value {
+fn data(set: &ChangeSet, decision: Decision, steps: &[Step], review: Option<&Review>, left: &[Left]) -> Value {
+    let left: Vec<Value> = left.iter().map(|left| json!({"step": left.step, "message": left.why})).collect();
     json!({
         "changeSet": {"namespace": set.metadata.namespace, "name": set.metadata.name},
         "environment": set.spec.environment,
         "decision": decision,
         "steps": steps,
         "review": review.and_then(|review| review.metadata.name.as_deref()),
+        "waiting": left,
     })
 }

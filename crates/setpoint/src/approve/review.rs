@@ -73,6 +73,11 @@ impl fmt::Display for Judgement {
             Judgement::Forbidden(why) => {
                 write!(f, "you may not review here: {why}; the ClusterRole setpoint:reviewer lets people review")
             }
+            // Nothing can be later than what is said now but what was said in the same second.
+            Judgement::Void { reason, .. } if reason == "Superseded" => f.write_str(
+                "the review does not count: you rejected this within the same second, and of two verdicts within one second \
+                 the rejection counts; say it again",
+            ),
             Judgement::Void { reason, message } => write!(f, "the review does not count ({reason}): {message}"),
         }
     }
@@ -198,12 +203,17 @@ mod tests {
 
     #[test]
     fn a_review_counts_unless_the_gatekeeper_says_that_it_does_not() {
-        let said = |status: &str| {
-            let accepted = json!({"type": "Accepted", "status": status, "reason": "Stale", "message": "it moved"});
+        let said = |status: &str, reason: &str| {
+            let accepted = json!({"type": "Accepted", "status": status, "reason": reason, "message": "it moved"});
             judgement(review(json!({"conditions": [accepted]})))
         };
-        assert_eq!(told(Ok(said("True"))), "the review counts");
-        assert_eq!(told(Ok(said("False"))), "the review does not count (Stale): it moved");
+        assert_eq!(told(Ok(said("True", "Counted"))), "the review counts");
+        assert_eq!(told(Ok(said("False", "Stale"))), "the review does not count (Stale): it moved");
+        assert_eq!(
+            told(Ok(said("False", "Superseded"))),
+            "the review does not count: you rejected this within the same second, and of two verdicts within one second the \
+             rejection counts; say it again"
+        );
     }
 
     #[test]

@@ -24,6 +24,12 @@ pub(crate) struct Hold {
     pub(crate) signed: bool,
 }
 
+impl Hold {
+    pub(crate) fn words(&self) -> String {
+        format!("for approval by {}", self.by)
+    }
+}
+
 /// What the steps wait for that need people, if `requester` asks.
 pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str) -> Vec<Hold> {
     let now = Timestamp::UNIX_EPOCH;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Effect, FieldChange, Step};
 
-use super::{FieldEdit, Hold, ObjectAction, ObjectChange, Proposal, ProposedSet};
+use super::{FieldEdit, ObjectAction, ObjectChange, Proposal, ProposedSet};
 use crate::style::{Style, Tone};
 use crate::terminal::{aligned, inert};
 
@@ -59,7 +59,8 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
         return None;
     }
     let head = format!("{} {}\n", style.paint(Tone::Strong, "In environment"), inert(&set.environment));
-    let mut text = head + &steps_text(&set.steps, |step| set.hold(&step.id), style);
+    let waits = |step: &Step| set.hold(&step.id).map(|hold| ("waits:", hold.words()));
+    let mut text = head + &steps_text(&set.steps, waits, style);
     let waiting = set.waiting.iter().map(|waiting| {
         let action = waiting.action.map(|action| format!("{}: ", verb(action))).unwrap_or_default();
         vec![waiting.target.to_string(), format!("{action}{}", waiting.message)]
@@ -73,12 +74,16 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
     Some(text)
 }
 
-/// Steps, one after the other, each with the hold that `hold` knows of.
-pub(crate) fn steps_text<'a>(steps: &'a [Step], hold: impl Fn(&Step) -> Option<&'a Hold>, style: Style) -> String {
-    steps.iter().map(|step| format!("\n{}", step_text(step, hold(step), style))).collect()
+/// Steps, one after the other, each with how it stands with people: a title, and words.
+pub(crate) fn steps_text(
+    steps: &[Step],
+    stands: impl Fn(&Step) -> Option<(&'static str, String)>,
+    style: Style,
+) -> String {
+    steps.iter().map(|step| format!("\n{}", step_text(step, stands(step), style))).collect()
 }
 
-fn step_text(step: &Step, hold: Option<&Hold>, style: Style) -> String {
+fn step_text(step: &Step, stands: Option<(&str, String)>, style: Style) -> String {
     let (sign, tone) = sign(step);
     let guest = match &step.provider_id {
         Some(id) if !step.target.namespace.is_empty() => format!(" (guest {})", inert(id)),
@@ -96,9 +101,8 @@ fn step_text(step: &Step, hold: Option<&Hold>, style: Style) -> String {
     let own = step.id.rsplit_once('/').map_or("", |(own, _)| own);
     let others = step.depends_on.iter().filter(|id| id.rsplit_once('/').map_or("", |(other, _)| other) != own);
     lines.extend(others.map(|id| format!("      {}  {}", style.paint(Tone::Quiet, "after:"), inert(id))));
-    if let Some(hold) = hold {
-        let waits = format!("for approval by {}", inert(&hold.by));
-        lines.push(format!("      {}  {}", style.paint(Tone::Quiet, "waits:"), style.paint(Tone::Change, &waits)));
+    if let Some((title, words)) = stands {
+        lines.push(format!("      {}  {}", style.paint(Tone::Quiet, title), style.paint(Tone::Change, &inert(&words))));
     }
     lines.join("\n") + "\n"
 }
