@@ -61,6 +61,15 @@ impl Files {
         Ok(documents)
     }
 
+    /// What they are called, for people.
+    pub(crate) fn shown(&self) -> String {
+        let name = |path: &PathBuf| match path.as_os_str() == STANDARD_INPUT {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        self.paths.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
     fn files_of(&self, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let unreadable = || format!("cannot read the folder {}", folder.display());
         let mut entries = Vec::new();

@@ -18,9 +18,16 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// All objects of the files, those first that others stand on, and otherwise in the order they are written in.
+    /// All objects of the files, those first that others stand on, and otherwise in the order they are written in. Files
+    /// without any are a mistake: what is not in them is not meant to go.
     pub(crate) fn read(files: &Files) -> Result<Vec<Manifest>> {
         let mut manifests = manifests(files.read()?)?;
+        ensure!(
+            !manifests.is_empty(),
+            "there are no objects in {}; a folder's .yaml, .yml and .json files are read, with -R those below it too; what \
+             an apply set holds is deleted by `setpoint destroy --set NAME`",
+            inert(&files.shown())
+        );
         manifests.sort_by_key(Manifest::rank);
         Ok(manifests)
     }
@@ -175,5 +182,18 @@ mod tests {
         let kinds: Vec<String> =
             Manifest::read(&files).expect("objects").iter().map(|manifest| manifest.text("/kind").to_owned()).collect();
         assert_eq!(kinds, ["Namespace", "Environment", "Machine"]);
+    }
+
+    #[test]
+    fn files_without_objects_are_a_mistake() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("x.txt"), "not an object").expect("writable");
+        std::fs::write(folder.path().join("empty.yaml"), "# later\n").expect("writable");
+        for path in [folder.path().to_owned(), folder.path().join("empty.yaml")] {
+            let files = Files { paths: vec![path.clone()], recursive: false };
+            let error = Manifest::read(&files).expect_err("there is nothing").to_string();
+            let expected = format!("there are no objects in {};", path.display());
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 }
