@@ -23,7 +23,7 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::step::Counts;
 
-pub(crate) use self::apply_set::ApplySet;
+pub(crate) use self::apply_set::{ApplySet, PART_OF};
 pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::Execution;
 pub(crate) use self::follow::{Followed, Followup, follow};

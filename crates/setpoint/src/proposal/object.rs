@@ -6,6 +6,7 @@ use setpoint_api::requester::REQUESTED_BY;
 use setpoint_core::count::counted;
 
 use super::ENVIRONMENT;
+use crate::apply::PART_OF;
 use crate::change::{Edit, changes};
 
 /// How long a shown value may be.
@@ -78,6 +79,13 @@ impl ObjectChange {
         matches!(self.kind.as_str(), "namespace" | ENVIRONMENT | "customresourcedefinition.apiextensions.k8s.io")
     }
 
+    /// The object with what becomes of its labels and annotations alone, which no guest shows; nothing if these stay.
+    pub(super) fn only_marks(&self) -> Option<ObjectChange> {
+        let is_mark = |edit: &&FieldEdit| edit.field.starts_with("metadata.");
+        let changes: Vec<FieldEdit> = self.changes.iter().filter(is_mark).cloned().collect();
+        (!changes.is_empty()).then(|| ObjectChange { changes, ..self.clone() })
+    }
+
     /// `shop/settings`, or `lab` for what is in no namespace.
     pub(crate) fn title(&self) -> String {
         match &self.namespace {
@@ -134,9 +142,15 @@ pub(super) fn substance(live: &Value, wanted: &Value) -> Value {
     changes(&nameless(live), &nameless(wanted)).into_iter().map(|change| json!([change.path, change.values])).collect()
 }
 
-/// What the author of a new object wrote, field by field.
+/// What the author of a new object wrote, field by field: its marks, and all that is not metadata.
 fn fields(object: &Value) -> Vec<FieldEdit> {
     let mut leaves = Vec::new();
+    for part in ["labels", "annotations"] {
+        let marks = object["metadata"][part].as_object().into_iter().flatten();
+        for (name, value) in marks.filter(|(name, _)| name.as_str() != REQUESTED_BY && name.as_str() != PART_OF) {
+            collect(&below(&format!("metadata.{part}"), name), value, &mut leaves);
+        }
+    }
     if let Some(members) = object.as_object() {
         let own = |name: &&String| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str());
         for name in members.keys().filter(own) {
@@ -175,10 +189,13 @@ fn collect<'a>(path: &str, value: &'a Value, leaves: &mut Vec<(String, &'a Value
 
 fn collect_members<'a>(path: &str, members: &'a Map<String, Value>, leaves: &mut Vec<(String, &'a Value)>) {
     for (name, value) in members {
-        let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-        let below = if is_word { format!("{path}.{name}") } else { format!("{path}[{}]", Value::from(name.as_str())) };
-        collect(&below, value, leaves);
+        collect(&below(path, name), value, leaves);
     }
+}
+
+fn below(path: &str, name: &str) -> String {
+    let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if is_word { format!("{path}.{name}") } else { format!("{path}[{}]", Value::from(name)) }
 }
 
 /// A value as JSON on one line, cut where it is long.

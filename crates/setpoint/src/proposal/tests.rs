@@ -395,3 +395,36 @@ fn a_saved_plan_tells_what_is_hidden_and_no_longer_so() {
         assert!(!file.contains("b3Bl") && !file.contains("c2Vz"), "{row}: {file}");
     }
 }
+
+#[test]
+fn labels_and_annotations_of_what_is_new_are_shown() {
+    let metadata = json!({
+        "name": "settings", "namespace": "shop",
+        "labels": {"app": "shop", "applyset.kubernetes.io/part-of": "applyset-1-v1"},
+        "annotations": {"example.com/owner": "alice", "setpoint.dev/requested-by": "alice"},
+    });
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"colour": "blue"}});
+    let proposal = Proposal { objects: vec![object("configmap", None, Some(&map))], change_sets: Vec::new() };
+    assert_eq!(
+        proposal.text(Style::Plain),
+        r#"  + create configmap shop/settings
+        metadata.labels.app                        "shop"
+        metadata.annotations["example.com/owner"]  "alice"
+        data.colour                                "blue"
+
+Plan: 1 to create
+"#
+    );
+}
+
+#[test]
+fn marks_of_a_machine_are_shown_beside_its_guest() {
+    let marked = |label: &str| json!({"kind": "Machine", "metadata": {"labels": {"app": label}}, "spec": {"cores": 2}});
+    let change = ObjectChange { name: "web".to_owned(), ..object(MACHINE, None, Some(&marked("shop"))) };
+    let set = set(vec![create()], Counts { creates: 1, ..Counts::default() });
+    let text = Proposal { objects: vec![change], change_sets: vec![set] }.text(Style::Plain);
+    let shown =
+        "  + create machine.setpoint.dev shop/web\n        metadata.labels.app  \"shop\"\n\nIn environment lab\n";
+    assert!(text.starts_with(shown), "{text}");
+    assert!(text.ends_with("Plan: 1 to create; +$0.10/h\n"), "{text}");
+}

@@ -17,8 +17,12 @@ impl Proposal {
     pub(crate) fn text(&self, style: Style) -> String {
         let mut blocks: Vec<String> = Vec::new();
         let is_news = |object: &ObjectChange| object.action != ObjectAction::Unchanged || object.note.is_some();
-        let is_shown = |object: &&ObjectChange| is_news(object) && !self.is_told_by_steps(object);
-        blocks.extend(self.objects.iter().filter(is_shown).map(|object| object_text(object, style)));
+        for object in self.objects.iter().filter(|object| is_news(object)) {
+            match self.is_told_by_steps(object) {
+                false => blocks.push(object_text(object, style)),
+                true => blocks.extend(object.only_marks().map(|marks| object_text(&marks, style))),
+            }
+        }
         for set in &self.change_sets {
             blocks.extend(set_text(set, style));
         }
