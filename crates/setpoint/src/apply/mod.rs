@@ -165,10 +165,10 @@ impl Apply {
             (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
             no_refusals(&proposal)?;
             let consented = Consented::to(&proposal, &shown, self.consent.yes, saved.is_some());
-            // What was written meanwhile is a part of what is done.
-            proposal.objects = shown.objects;
             remark("what the Machines need can be told now:");
             self.output.show(&proposal.text(self.output.style()))?;
+            // What was written meanwhile is a part of what is done.
+            proposal.objects = shown.objects;
             match consented {
                 Consented::Yes => {}
                 Consented::Ask if agrees("Apply these changes too?").await? => {}
