@@ -199,10 +199,24 @@ pub(crate) fn must_fit(what: impl Fn() -> String, body: &impl Serialize, remedy:
 }
 
 pub(crate) fn words(status: &Status) -> String {
-    match inert(&status.message) {
+    match inert(&on_one_line(&status.message)) {
         message if message.is_empty() => format!("the server answered with code {}", status.code),
         message => message,
     }
+}
+
+/// What a server lists line by line, as one sentence.
+fn on_one_line(text: &str) -> String {
+    text.lines().map(str::trim_end).filter(|line| !line.is_empty()).fold(String::new(), |told, line| {
+        let (joint, line) = match line.strip_prefix("- ") {
+            Some(item) if told.ends_with(':') => (" ", item),
+            Some(item) => (", ", item),
+            None if told.is_empty() => ("", line),
+            None if told.ends_with(':') => (" ", line),
+            None => ("; ", line),
+        };
+        told + joint + line
+    })
 }
 
 #[cfg(test)]
@@ -239,6 +253,18 @@ mod tests {
             ("too slow", status(504, "Timeout", "timed out", None), "timed out"),
             ("not allowed", status(403, "Forbidden", "no\u{1b}[2J", None), "no\\u001b[2J"),
             ("without a word", status(500, "", "", None), "the server answered with code 500"),
+            (
+                "line by line",
+                status(
+                    409,
+                    "Conflict",
+                    "Apply failed with 2 conflicts: conflicts with \"a\":\n- .spec.cores\n- .spec.memory\nconflicts with \
+                     \"b\":\n- .spec.image",
+                    None,
+                ),
+                "Apply failed with 2 conflicts: conflicts with \"a\": .spec.cores, .spec.memory; conflicts with \"b\": \
+                 .spec.image",
+            ),
         ];
         for (row, status, expected) in rows {
             let told = match refusal(&status) {

@@ -31,11 +31,24 @@ impl Selection {
     /// A target that means nothing is a mistake.
     pub(crate) fn must_take<'a>(&self, objects: impl Iterator<Item = &'a ObjectChange>) -> Result<()> {
         let objects: Vec<&ObjectChange> = objects.collect();
-        match self.target.iter().find(|word| !objects.iter().any(|object| means(word, object))) {
-            Some(word) => bail!("--target {}: there is no such object in the files", inert(word)),
-            None => Ok(()),
+        let Some(word) = self.target.iter().find(|word| !objects.iter().any(|object| means(word, object))) else {
+            return Ok(());
+        };
+        match self.exclude.iter().find(|other| is_same(word, other)) {
+            Some(other) => bail!("--target {}: --exclude {} leaves it out", inert(word), inert(other)),
+            None => bail!("--target {}: there is no such object in the files", inert(word)),
         }
     }
+}
+
+/// Whether two words may mean the same object.
+fn is_same(word: &str, other: &str) -> bool {
+    let parted = |word: &str| match word.rsplit_once('/') {
+        Some((kind, name)) => (kind.split('.').next().map(str::to_lowercase), name.to_owned()),
+        None => (None, word.to_owned()),
+    };
+    let ((kind, name), (other_kind, other_name)) = (parted(word), parted(other));
+    name == other_name && (kind.is_none() || other_kind.is_none() || kind == other_kind)
 }
 
 /// `web`, `machine/web` or `machine.setpoint.dev/web`.
@@ -79,5 +92,8 @@ mod tests {
         let misspelt = Selection { target: vec!["machine/wbe".to_owned()], exclude: Vec::new() };
         let error = misspelt.must_take(objects.iter()).expect_err("there is none").to_string();
         assert_eq!(error, "--target machine/wbe: there is no such object in the files");
+        let both = Selection { target: vec!["machine/db".to_owned()], exclude: vec!["db".to_owned()] };
+        let error = both.must_take(std::iter::empty()).expect_err("nothing is left").to_string();
+        assert_eq!(error, "--target machine/db: --exclude db leaves it out");
     }
 }
