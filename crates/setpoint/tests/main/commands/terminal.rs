@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 use setpoint_testkit::{Server, wait_for};
 
 use crate::SETPOINT;
@@ -60,6 +61,11 @@ impl Terminal {
         self.tmux(&["send-keys", "Enter"]).map(|_| ())
     }
 
+    fn clear(&self) -> Result<()> {
+        self.tmux(&["send-keys", "-R", "C-l"])?;
+        self.tmux(&["clear-history"]).map(|_| ())
+    }
+
     /// What is on the screen; with its colours.
     fn screen(&self, colours: bool) -> Result<String> {
         let form: &[&str] = if colours { &["-e"] } else { &[] };
@@ -97,8 +103,7 @@ async fn a_person_is_asked_and_sees_the_work_move() -> Result<()> {
     terminal.shows("nothing was changed").await?;
     terminal.shows("ended with 2").await?;
 
-    terminal.tmux(&["send-keys", "-R", "C-l"])?;
-    terminal.tmux(&["clear-history"])?;
+    terminal.clear()?;
     terminal.types(&setpoint("apply -f slow.yaml"))?;
     terminal.shows("Apply these changes?").await?;
     terminal.types("yes")?;
@@ -108,10 +113,34 @@ async fn a_person_is_asked_and_sees_the_work_move() -> Result<()> {
     let screen = terminal.shows("ended with 0").await?;
     ensure!(!screen.contains("under way"), "what is over is not under way:\n{screen}");
 
-    terminal.tmux(&["send-keys", "-R", "C-l"])?;
-    terminal.tmux(&["clear-history"])?;
+    terminal.clear()?;
     terminal.types(&format!("NO_COLOR=1 {}", setpoint("plan -f slow.yaml")))?;
     let screen = terminal.shows("Nothing to do.").await?;
     ensure!(!screen.contains("\u{1b}["), "NO_COLOR takes the colours away:\n{screen}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_yes_is_for_what_was_shown_alone() -> Result<()> {
+    let server = Server::start(SETPOINT).await?;
+    let terminal = Terminal::open(&server)?;
+    let setpoint = |arguments: &str| format!("{SETPOINT} {arguments}; echo \"ended with $?\"");
+    terminal.types(&setpoint("apply -y -f lab.yaml -f shop.yaml"))?;
+    terminal.shows("ended with 0").await?;
+
+    terminal.clear()?;
+    terminal.types("sed -e s/postgres-17/postgres-18/ shop.yaml > $HOME/newer.yaml")?;
+    terminal.types(&setpoint("apply -f $HOME/newer.yaml"))?;
+    terminal.shows("Apply these changes?").await?;
+    let (group, client) = ("/apis/setpoint.dev/v1alpha1/namespaces/default", server.client()?);
+    let db = format!("{group}/machines/db");
+    client.patch(&db, "merge-patch", &json!({"spec": {"description": "for others"}})).await?.success()?;
+    terminal.types("yes")?;
+    terminal.shows("default/db was changed by somebody else since the plan was shown").await?;
+    terminal.shows("ended with 1").await?;
+    let machine = client.get(&db).await?.success()?;
+    ensure!(machine["spec"]["image"] == "postgres-17", "nothing is written: {machine:#}");
+    let sets = client.get(&format!("{group}/changesets")).await?.success()?;
+    ensure!(sets["items"] == json!([]), "nobody is asked for it: {sets:#}");
     Ok(())
 }
