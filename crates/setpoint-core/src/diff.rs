@@ -110,13 +110,13 @@ impl<'a> Comparison<'a> {
         };
         let mut change =
             Change { field, key, from, to, effect, is_pending: pending_is_right == Some(true), hides_from: false };
-        change.hides_from = field.may_be_secret && self.may_have_been_secret(&change.path());
+        change.hides_from = self.may_have_been_secret(field, &change.path());
         self.diff.changes.push(change);
     }
 
-    fn may_have_been_secret(&self, path: &str) -> bool {
+    fn may_have_been_secret(&self, field: &Field, path: &str) -> bool {
         let record = &self.desired.record;
-        record.spec_digest.is_none() || record.secrets.iter().any(|secret| **secret == *path)
+        (field.may_be_secret && record.spec_digest.is_none()) || record.secrets.iter().any(|secret| **secret == *path)
     }
 }
 

@@ -69,8 +69,8 @@ pub struct Field {
     pub other_keys: OtherKeys,
     /// Whether the value is too long to be shown: prose, scripts.
     pub is_prose: bool,
-    /// Whether the value may come from a Secret, as that of a variable may. What is observed of it is shown only where
-    /// it is on record that it did not.
+    /// Whether the value may come from a Secret, as variables, commands and arguments may. What is observed of it is shown
+    /// only where it is on record that it did not.
     pub may_be_secret: bool,
     /// Whether data is kept in what the field describes, as in volumes: it is lost with a key, and nothing shrinks.
     pub holds_data: bool,

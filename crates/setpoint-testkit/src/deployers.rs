@@ -10,6 +10,11 @@ pub const GIB: i64 = 1 << 30;
 pub static RACK: Capabilities = Capabilities {
     deployer: "rack",
     fields: &[
+        Field {
+            normalizers: &[Normalizer::Default(Literal::EmptyList)],
+            may_be_secret: true,
+            ..Field::new("args", Effect::Restart)
+        },
         Field { min: Some(1), max: Some(128), ..Field::new("cores", Effect::InPlace) },
         Field {
             normalizers: &[Normalizer::TrailingNewline, Normalizer::Default(Literal::Text(""))],

@@ -6,7 +6,7 @@ use setpoint_api::machine::Machine;
 
 use super::sight::observed;
 use crate::observation::{Completeness, Guest, Reading};
-use crate::registry::Capabilities;
+use crate::registry::{Capabilities, Field};
 use crate::value::SENSITIVE;
 
 /// Whether a Machine has to be looked at, by the guests that carry its mark, or the one that it insists on and that nobody
@@ -42,7 +42,7 @@ fn is_configured_otherwise(
     before: Option<&Guest>,
     capabilities: &Capabilities,
 ) -> bool {
-    let is_hidden = |path: &str| told.get(path).is_some_and(|text| text == SENSITIVE);
+    let is_hidden = |_: &Field, path: &str| told.get(path).is_some_and(|text| text == SENSITIVE);
     let Some(shown) = observed(&guest.config, capabilities, is_hidden) else { return false };
     if shown != *told {
         return true;

@@ -54,12 +54,12 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What a guest is like, as people see it; none where it could not be read. What was written from a Secret, or may have
-/// been, is not shown.
+/// What a guest is like, as people see it; none where it could not be read. `hides` says of a path of a field that it was
+/// written from a Secret, or may have been: that is not shown.
 pub fn observed(
     config: &Config,
     capabilities: &Capabilities,
-    secrets: impl Fn(&str) -> bool,
+    hides: impl Fn(&Field, &str) -> bool,
 ) -> Option<BTreeMap<String, String>> {
     let Config::Read { known, .. } = config else { return None };
     let mut shown = BTreeMap::new();
@@ -68,16 +68,16 @@ pub fn observed(
         match value {
             Value::Map(entries) => {
                 let paths = entries.iter().map(|(key, value)| (format!("{name}.{key}"), value));
-                shown.extend(paths.map(|(path, value)| (path.clone(), text(field, &path, value, &secrets))));
+                shown.extend(paths.map(|(path, value)| (path.clone(), text(field, &path, value, &hides))));
             }
             _ => {
-                shown.insert(name.to_owned(), text(field, name, value, &secrets));
+                shown.insert(name.to_owned(), text(field, name, value, &hides));
             }
         }
     }
     Some(shown)
 }
 
-fn text(field: &Field, path: &str, value: &Value, secrets: impl Fn(&str) -> bool) -> String {
-    if field.may_be_secret && secrets(path) { SENSITIVE.to_owned() } else { diff::text(field, value) }
+fn text(field: &Field, path: &str, value: &Value, hides: impl Fn(&Field, &str) -> bool) -> String {
+    if hides(field, path) { SENSITIVE.to_owned() } else { diff::text(field, value) }
 }

@@ -15,6 +15,7 @@ use crate::diff::diff;
 use crate::drift::{RUN, Summary, track, vanished};
 use crate::observation::{Guest, Reading};
 use crate::plan::ChangeSet;
+use crate::registry::Field;
 use crate::value::Value;
 
 pub const READY: &str = "Ready";
@@ -132,8 +133,11 @@ fn see(status: &mut MachineStatus, desired: &Desired, guest: &Guest, seen: &Seen
         status.run = Some(word.to_string());
     }
     status.hourly_cost = guest.hourly_price;
-    // What may be a secret is shown only where it is desired in plain, and was not written from a Secret before.
-    let hides = |path: &str| status.secret_fields.iter().any(|secret| secret == path) || !is_plain(desired, path);
+    // What was written from a Secret is hidden whatever the field; what may be one is shown only where it is desired in plain.
+    let hides = |field: &Field, path: &str| {
+        let is_recorded = status.secret_fields.iter().any(|secret| secret == path);
+        is_recorded || (field.may_be_secret && !is_plain(desired, path))
+    };
     if let Some(observed) = observed(&guest.config, seen.capabilities, hides) {
         status.observed = observed;
     }

@@ -291,24 +291,31 @@ fn what_is_long_is_shortened_and_what_is_secret_is_hidden_from_debug() {
 
 #[test]
 fn what_was_a_secret_is_not_shown_when_it_is_one_no_more() {
-    let plain =
-        |record: Record| Desired { fields: fields([("env", [("TOKEN", "public")].into())]), record, ..machine("web") };
-    let observed = Config::known(fields([("env", [("TOKEN", "s3cret")].into())]));
     let carried_out = |secrets: &[&str]| Record {
         spec_digest: Some("hmac-sha256:1".into()),
         secrets: secrets.iter().map(|path| (*path).into()).collect(),
         ..Record::default()
     };
-    for (name, record, from) in [
-        ("it is on record that it came from a Secret", carried_out(&["env.TOKEN"]), "(sensitive)"),
-        ("nothing is on record of the guest", Record::default(), "(sensitive)"),
-        ("it is on record that it did not", carried_out(&["env.OTHER"]), "s3cret"),
+    let made = |field: &'static str, text: &str| match field {
+        "env" => fields([(field, [("TOKEN", text)].into())]),
+        _ => fields([(field, vec![text].into())]),
+    };
+    for (name, field, record, from, to) in [
+        ("a variable on record", "env", carried_out(&["env.TOKEN"]), "(sensitive)", "public"),
+        ("a variable, and nothing is on record of the guest", "env", Record::default(), "(sensitive)", "public"),
+        ("a variable that came from no Secret", "env", carried_out(&["env.OTHER"]), "s3cret", "public"),
+        ("an argument on record", "args", carried_out(&["args"]), "(sensitive)", "[public]"),
+        ("an argument, and nothing is on record of the guest", "args", Record::default(), "(sensitive)", "[public]"),
+        ("an argument that came from no Secret", "args", carried_out(&[]), "[s3cret]", "[public]"),
+        ("on record, where nobody expects a secret", "tags", carried_out(&["tags"]), "(sensitive)", "[public]"),
+        ("where nobody expects a secret", "tags", Record::default(), "[s3cret]", "[public]"),
     ] {
-        let desired = plain(record);
+        let desired = Desired { fields: made(field, "public"), record, ..machine("web") };
+        let observed = Config::known(made(field, "s3cret"));
         let found = diff(&desired, &observed, &RACK);
         let shown = found.changes[0].shown();
-        assert_eq!((shown.from.as_deref(), shown.to.as_deref()), (Some(from), Some("public")), "{name}");
-        assert_eq!(found.changes[0].to_string().contains("s3cret"), from == "s3cret", "{name}");
+        assert_eq!((shown.from.as_deref(), shown.to.as_deref()), (Some(from), Some(to)), "{name}");
+        assert_eq!(found.changes[0].to_string().contains("s3cret"), from.contains("s3cret"), "{name}");
     }
 }
 

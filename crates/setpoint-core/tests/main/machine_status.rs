@@ -245,6 +245,32 @@ fn a_secret_is_not_shown() {
 }
 
 #[test]
+fn an_argument_is_shown_where_it_came_from_no_secret() {
+    let seen = || Guest { config: Config::known(with(small(), "args", vec!["--token=s3cret"])), ..ours() };
+    let plain = |machine: &mut Json| machine["spec"]["args"] = json!(["--token=s3cret"]);
+    let recorded = |machine: &mut Json| machine["status"]["secretFields"] = json!(["args"]);
+    let rows: [(&str, Machine, &str); 4] = [
+        ("it is desired in plain", known(plain), "[--token=s3cret]"),
+        ("nobody says what it is to be", known(|_| {}), "(sensitive)"),
+        ("it was written from a Secret", known(recorded), "(sensitive)"),
+        (
+            "it was written from a Secret, and is yet to be another",
+            known(|machine| {
+                recorded(machine);
+                machine["spec"]["args"] = json!(["--token=public"]);
+            }),
+            "(sensitive)",
+        ),
+    ];
+    for (name, machine, expected) in rows {
+        let (status, change_set) = after(&machine, &look(vec![seen()]));
+        assert_eq!(status.observed.get("args").map(String::as_str), Some(expected), "{name}");
+        let is_told = format!("{status:?} {:?}", change_set.steps).contains("s3cret");
+        assert_eq!(is_told, expected.contains("s3cret"), "{name}");
+    }
+}
+
+#[test]
 fn where_nobody_can_be_asked_a_machine_says_what_is_left_to_do() {
     let unheard = Standing::provider_error("needs Destructive: 0 of 1 approval").unheard();
     let told = "its namespace is being deleted, where nobody can be asked any more (needs Destructive: 0 of 1 approval): \

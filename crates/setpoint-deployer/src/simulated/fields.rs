@@ -13,8 +13,16 @@ pub(super) const STOPPING: &str = "stopping";
 
 /// Sorted by name.
 static FIELDS: &[Field] = &[
-    Field { normalizers: &[Normalizer::Default(Literal::EmptyList)], ..Field::new("args", Effect::Restart) },
-    Field { normalizers: &[Normalizer::Default(Literal::EmptyList)], ..Field::new("command", Effect::Restart) },
+    Field {
+        normalizers: &[Normalizer::Default(Literal::EmptyList)],
+        may_be_secret: true,
+        ..Field::new("args", Effect::Restart)
+    },
+    Field {
+        normalizers: &[Normalizer::Default(Literal::EmptyList)],
+        may_be_secret: true,
+        ..Field::new("command", Effect::Restart)
+    },
     Field { min: Some(1), max: Some(1024), ..Field::new("cores", Effect::InPlace) },
     Field {
         normalizers: &[Normalizer::TrailingNewline, Normalizer::Default(Literal::Text(""))],
@@ -100,6 +108,12 @@ mod tests {
     fn fields_are_sorted_so_that_they_can_be_found() {
         assert!(FIELDS.is_sorted_by_key(|field| field.name));
         assert!(FIELDS.iter().all(|known| field(known.name).is_some()));
+    }
+
+    #[test]
+    fn what_variables_stand_in_may_be_secret() {
+        let secret: Vec<&str> = FIELDS.iter().filter(|field| field.may_be_secret).map(|field| field.name).collect();
+        assert_eq!(secret, ["args", "command", "env"]);
     }
 
     #[test]
