@@ -13,7 +13,7 @@ use crate::conditions;
 use crate::desired::{Desired, Run};
 use crate::diff::diff;
 use crate::drift::{RUN, Summary, track, vanished};
-use crate::observation::{Guest, Reading};
+use crate::observation::{Config, Guest, Reading};
 use crate::plan::ChangeSet;
 use crate::registry::Field;
 use crate::value::Value;
@@ -62,7 +62,7 @@ pub fn next_status(
     };
     if standing.is_synced() && desired.deletion.is_none() {
         status.spec_digest = Some(desired.spec_digest(seen.key));
-        status.secret_fields = desired.secrets().into_iter().map(String::from).collect();
+        status.secret_fields = secret_fields(&old.secret_fields, desired, guest);
     }
     match guest {
         Some(guest) => see(&mut status, desired, guest, seen, is_carried_out),
@@ -160,6 +160,32 @@ fn absence(before: &[DriftedField], desired: &Desired, settlement: &Settlement, 
     let is_awaited = desired.deletion.is_none() && settlement.intents.is_empty();
     let was = settlement.provider_id.as_deref().filter(|_| is_awaited);
     was.map(|was| vanished(before, was, at)).into_iter().collect()
+}
+
+/// What on a guest that is as desired came from Secrets: what was written now, and what was written once, still may be there
+/// and was not written over. So the list is as long as what is desired and what the guest has.
+fn secret_fields(before: &[String], desired: &Desired, guest: Option<&Guest>) -> Vec<String> {
+    let mut paths: Vec<String> = desired.secrets().into_iter().map(String::from).collect();
+    let may_be_there = |path: &str| guest.is_some_and(|guest| may_have(&guest.config, path));
+    let left = before.iter().filter(|path| !is_plain(desired, path) && may_be_there(path) && !paths.contains(path));
+    let left: Vec<String> = left.cloned().collect();
+    paths.extend(left);
+    paths
+}
+
+/// Whether a field or a key of it may be set on a guest, now or from its next start on.
+fn may_have(config: &Config, path: &str) -> bool {
+    let (name, key) = path.split_once('.').unwrap_or((path, ""));
+    let has = |value: &Value| match value {
+        Value::Map(entries) => entries.get(key).is_some(),
+        _ => true,
+    };
+    let is_set = match config.field(name) {
+        Reading::Known(value) => has(value),
+        Reading::Absent => false,
+        Reading::Unknown => true,
+    };
+    is_set || config.pending(name).is_some_and(has)
 }
 
 /// Whether a key of a field is desired, and not from a Secret.

@@ -245,6 +245,37 @@ fn a_secret_is_not_shown() {
 }
 
 #[test]
+fn a_secret_is_remembered_until_it_is_written_over_or_gone() {
+    let variable = |text: &str| Config::known(with(small(), "env", Value::from([("TOKEN", text)])));
+    let unread = || Config::Read { known: small(), pending: Default::default(), unknown: vec!["env"] };
+    let recorded = |machine: &mut Json| machine["status"]["secretFields"] = json!(["env.TOKEN"]);
+    let public = |machine: &mut Json| {
+        recorded(machine);
+        machine["spec"]["env"] = json!([{"name": "TOKEN", "value": "public"}]);
+    };
+    let rows = [
+        ("nobody says any more what it is to be", known(recorded), variable("s3cret"), &["env.TOKEN"][..]),
+        ("nobody does, and it cannot be read", known(recorded), unread(), &["env.TOKEN"]),
+        ("nobody does, and it is gone", known(recorded), Config::known(small()), &[]),
+        ("it is another, in plain", known(public), variable("public"), &[]),
+    ];
+    for (name, machine, config, expected) in rows {
+        let (status, _) = after(&machine, &look(vec![Guest { config, ..ours() }]));
+        let synced = condition(&status, SYNCED).and_then(|synced| synced.reason.clone());
+        assert_eq!(synced.as_deref(), Some("Synced"), "{name}");
+        assert_eq!(status.secret_fields, expected, "{name}");
+        assert!(!format!("{status:?}").contains("s3cret"), "{name}");
+    }
+    let guest = || Guest { config: variable("s3cret"), ..ours() };
+    let (unmanaged, _) = after(&known(recorded), &look(vec![guest()]));
+    let rewritten = Machine { status: Some(unmanaged), ..known(public) };
+    let (status, change_set) = after(&rewritten, &look(vec![guest()]));
+    let change = &change_set.steps[0].changes[0];
+    assert_eq!((change.field.as_str(), change.from.as_deref()), ("env.TOKEN", Some("(sensitive)")));
+    assert!(!format!("{status:?} {:?}", change_set.steps).contains("s3cret"), "it is not shown later either");
+}
+
+#[test]
 fn an_argument_is_shown_where_it_came_from_no_secret() {
     let seen = || Guest { config: Config::known(with(small(), "args", vec!["--token=s3cret"])), ..ours() };
     let plain = |machine: &mut Json| machine["spec"]["args"] = json!(["--token=s3cret"]);
