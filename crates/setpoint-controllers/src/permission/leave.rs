@@ -68,20 +68,14 @@ pub fn is_remembered_here_alone(cases: &[Case], done: &[DoneStep]) -> bool {
 /// The steps that may not be taken now, and what holds them.
 pub fn held<'s>(steps: &'s [Step], verdicts: &[Verdict]) -> Vec<Held<'s>> {
     let held = steps.iter().zip(verdicts).filter_map(|(step, verdict)| {
-        let (by, why) = match verdict {
+        let by = match verdict {
             Verdict::Run => return None,
-            Verdict::Refuse { reason } => (HeldBy::Refusal, reason.to_string()),
-            Verdict::Wait { needs } => {
-                let by = match verdict.waits_for_people() {
-                    true => HeldBy::People,
-                    false if needs.iter().any(|need| matches!(need, Need::Step { .. })) => HeldBy::Step,
-                    false => HeldBy::Limit,
-                };
-                let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
-                (by, format!("needs {}", needs.join("; ")))
-            }
+            Verdict::Refuse { .. } => HeldBy::Refusal,
+            Verdict::Wait { .. } if verdict.waits_for_people() => HeldBy::People,
+            Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Step { .. })) => HeldBy::Step,
+            Verdict::Wait { .. } => HeldBy::Limit,
         };
-        Some(Held { step, why, by })
+        Some(Held { step, why: verdict.why(), by })
     });
     held.collect()
 }

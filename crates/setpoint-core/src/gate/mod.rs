@@ -246,6 +246,15 @@ impl Verdict {
         matches!(self, Verdict::Refuse { reason: Refusal::Rejected { .. } })
     }
 
+    /// Why the step is not taken now, as its object says it: people are needed, anything else is waited for.
+    pub fn why(&self) -> String {
+        match self {
+            Verdict::Wait { needs } if self.waits_for_people() => format!("needs {}", told(needs)),
+            Verdict::Refuse { reason } => reason.to_string(),
+            Verdict::Run | Verdict::Wait { .. } => self.to_string(),
+        }
+    }
+
     /// When to ask again although nothing else happens: from then on, time no longer holds the step.
     pub fn until(&self) -> Option<Timestamp> {
         let Verdict::Wait { needs } = self else { return None };
@@ -280,10 +289,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Verdict::Run => f.write_str("may run"),
-            Verdict::Wait { needs } => {
-                let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
-                write!(f, "waits: {}", needs.join("; "))
-            }
+            Verdict::Wait { needs } => write!(f, "waits: {}", told(needs)),
             Verdict::Refuse { reason } => write!(f, "refused: {reason}"),
         }
     }
@@ -311,6 +317,10 @@ impl fmt::Display for Refusal {
             Refusal::OverLimit { limit } => write!(f, "this step alone is more than {limit} allows"),
         }
     }
+}
+
+fn told(needs: &[Need]) -> String {
+    needs.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn listed<'a>(names: impl IntoIterator<Item = &'a String>, joint: &str) -> String {

@@ -418,3 +418,25 @@ fn nothing_is_created_in_an_environment_whose_time_is_over() {
         ("a stop", over(Action::Stop, now()), &["a: may run"]),
     ]);
 }
+
+#[test]
+fn an_object_says_whether_people_are_needed_or_something_is_waited_for() {
+    let judged = |world: World| world.decide().steps[0].verdict.why();
+    let rows = [
+        ("people", World::of(vec![destroy("a")]), "needs Destructive: 0 of 1 approval"),
+        (
+            "room",
+            World::of(vec![create("a")]).limits(instances(2)).has(2, 0, "0"),
+            "waits: maxInstances 2 is used up until something else goes",
+        ),
+        ("another step", World::of(vec![after(create("a"), &["b"])]), "waits: b must be done first"),
+        (
+            "nothing helps",
+            World::of(vec![create("a")]).limits(instances(0)),
+            "this step alone is more than maxInstances 0 allows",
+        ),
+    ];
+    for (name, world, expected) in rows {
+        assert_eq!(judged(world), expected, "{name}");
+    }
+}
