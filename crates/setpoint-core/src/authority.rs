@@ -150,11 +150,13 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
 
 /// The record of what was done after a call came to an end. What used an approval goes on record whatever came of it,
 /// except where a look proves that there was no call: what would have been made is not there, or what would have gone is.
+/// A replacement that got as far as the removal is on record as one that does not show.
 /// Of what is changed in place, a look only shows whether it is as it is desired now.
 pub fn close(done: Vec<DoneStep>, intent: Intent, outcome: &Outcome, at: Timestamp) -> Vec<DoneStep> {
     let was_seen = matches!(outcome, Outcome::Done { .. } | Outcome::Duplicated { .. });
     let would_show = matches!(intent.action, Action::Create | Action::Replace | Action::Delete);
-    if !was_seen && (would_show || intent.change_set.is_none()) {
+    let is_halved = matches!(outcome, Outcome::Removed { .. });
+    if !was_seen && ((would_show && !is_halved) || intent.change_set.is_none()) {
         return done;
     }
     let Intent { action, digest, change_set, .. } = intent;

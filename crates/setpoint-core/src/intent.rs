@@ -31,6 +31,8 @@ pub enum Outcome {
     Duplicated { keep: Box<str>, surplus: Vec<Box<str>> },
     /// It had half of its effect, and is to be finished.
     Unfinished,
+    /// It removed this guest, and made none in its place: to make one is another step.
+    Removed { provider_id: Box<str> },
     /// What was observed proves nothing yet.
     Unknown { reason: String },
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Outcome {
                 write!(f, "it was done twice: {keep} is kept, {} is surplus", surplus.join(", "))
             }
             Outcome::Unfinished => f.write_str("it was done by half and is to be finished"),
+            Outcome::Removed { provider_id } => write!(f, "it removed {provider_id}, and nothing is in its place"),
             Outcome::Unknown { reason } => write!(f, "its outcome is not known: {reason}"),
         }
     }
@@ -143,9 +146,9 @@ impl<'a> Evidence<'a> {
     }
 
     /// What follows from not seeing a guest that may still be on its way.
-    fn absence_of_new(&self, intent: &Intent) -> Outcome {
+    fn absence_of_new(&self, intent: &Intent, proven: Outcome) -> Outcome {
         if self.is_settled(intent) {
-            return self.absence(Outcome::Lost);
+            return self.absence(proven);
         }
         unknown(format!("a new guest may take {}s to appear", self.capabilities.settle_seconds))
     }
@@ -192,7 +195,8 @@ pub fn settle(desired: &Desired, evidence: &Evidence<'_>) -> Settled {
             }
             // To do it again would do no harm, and what could not be read is not written anyway.
             (_, Outcome::Unknown { .. } | Outcome::Unfinished) => open.push(intent.id.clone()),
-            (Action::Delete | Action::Release, Outcome::Done { provider_id: gone }) => {
+            (Action::Delete | Action::Release, Outcome::Done { provider_id: gone })
+            | (_, Outcome::Removed { provider_id: gone }) => {
                 provider_id.take_if(|id| *id == gone);
             }
             (action, Outcome::Done { provider_id: id }) => {
@@ -227,7 +231,9 @@ pub fn makes_a_guest(action: Action) -> bool {
 fn created(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outcome {
     let found = (evidence.guests.iter().copied())
         .filter(|guest| evidence.is_made_by(guest, intent) || evidence.is_owned(guest, desired));
-    let Some(kept) = desired.kept(found.clone(), evidence.key) else { return evidence.absence_of_new(intent) };
+    let Some(kept) = desired.kept(found.clone(), evidence.key) else {
+        return evidence.absence_of_new(intent, Outcome::Lost);
+    };
     let mut surplus: Vec<Box<str>> = found.filter(|guest| guest.id != kept.id).map(|guest| guest.id.clone()).collect();
     sort_naturally(&mut surplus);
     match surplus.is_empty() {
@@ -247,9 +253,9 @@ fn replaced(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outc
     // A guest with the old id may be the new one, where ids can be chosen.
     let old = old.filter(|guest| !evidence.is_made_by(guest, intent) && evidence.is_owned(guest, desired));
     match (made.as_slice(), old) {
-        ([], None) => evidence.absence_of_new(intent),
+        ([], None) => evidence.absence_of_new(intent, removed(intent, evidence)),
         ([], Some(guest)) if guest.busy.is_some() => busy(guest),
-        ([], Some(_)) if evidence.capabilities.creates_before_delete => evidence.absence_of_new(intent),
+        ([], Some(_)) if evidence.capabilities.creates_before_delete => evidence.absence_of_new(intent, Outcome::Lost),
         // The removal comes first and has not happened, so nothing has; unless whoever wrote it down is only about to.
         ([], Some(_)) if evidence.is_settled(intent) => Outcome::Lost,
         ([], Some(_)) => unknown(format!("it may be under way for {}s", evidence.capabilities.settle_seconds)),
@@ -263,6 +269,15 @@ fn replaced(intent: &Intent, desired: &Desired, evidence: &Evidence<'_>) -> Outc
             sort_naturally(&mut surplus);
             Outcome::Duplicated { keep: keep.clone(), surplus }
         }
+    }
+}
+
+/// What a replacement came to of which no new guest shows, and no old one of ours. Where the removal comes first, that one
+/// is gone by this call; where it comes last, by somebody else's.
+fn removed(intent: &Intent, evidence: &Evidence<'_>) -> Outcome {
+    match intent.provider_id.as_deref().filter(|id| evidence.guest(id).is_none()) {
+        Some(id) if !evidence.capabilities.creates_before_delete => Outcome::Removed { provider_id: id.into() },
+        _ => Outcome::Lost,
     }
 }
 

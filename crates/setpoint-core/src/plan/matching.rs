@@ -15,10 +15,8 @@ use crate::value::Printable;
 /// What was found for a desire.
 pub(super) enum Match<'a> {
     Guest(&'a Guest),
-    /// Provably not there; `was` is the id it had.
-    Gone {
-        was: Option<&'a str>,
-    },
+    /// Provably not there.
+    Gone,
     Waiting(Box<Waiting>),
     Refused(Box<Refusal>),
 }
@@ -100,13 +98,13 @@ impl<'a> Guests<'a> {
             let is_elsewhere = recorded.is_some_and(|recorded| self.by_id.get(recorded).next().is_none());
             // The one on record may still be there, and this one a leftover.
             if is_elsewhere && !self.input.observation.completeness.is_complete() {
-                return self.not_seen(desired, recorded);
+                return self.not_seen(desired);
             }
             return self.unless_untouchable(desired, guest);
         }
         match &desired.record.provider_id {
             Some(recorded) => self.find_recorded(desired, recorded),
-            None => self.not_seen(desired, None),
+            None => self.not_seen(desired),
         }
     }
 
@@ -118,7 +116,7 @@ impl<'a> Guests<'a> {
         let Some(guest) = self.by_id.get(id).next() else {
             return match owned_elsewhere {
                 Some(other) => moved(desired, other),
-                None => self.not_seen(desired, Some(id)),
+                None => self.not_seen(desired),
             };
         };
         let message = match &guest.mark {
@@ -151,13 +149,13 @@ impl<'a> Guests<'a> {
                 format!("guest {id} no longer carries our mark; set spec.providerId to adopt it"),
             ),
             // Somebody else's guest has the id now, so ours is gone.
-            _ => self.not_seen(desired, Some(id)),
+            _ => self.not_seen(desired),
         }
     }
 
-    fn not_seen(&self, desired: &Desired, was: Option<&'a str>) -> Match<'a> {
+    fn not_seen(&self, desired: &Desired) -> Match<'a> {
         match &self.input.observation.completeness {
-            Completeness::Complete => Match::Gone { was },
+            Completeness::Complete => Match::Gone,
             Completeness::Partial(reason) => waiting(
                 desired,
                 WaitsOn::Observation,

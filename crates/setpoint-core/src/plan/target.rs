@@ -48,9 +48,9 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
         // What is not its own is not removed with it.
         Match::Refused(_) if desired.deletion.is_some() => Outcome::default(),
         Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },
-        Match::Gone { .. } if desired.deletion.is_some() => planning.unless_unsettled(Outcome::default),
-        Match::Gone { was } => planning.unless_unsettled(|| planning.create(was)),
-        Match::Guest(guest) => planning.unless_unsettled(|| match desired.deletion {
+        Match::Gone if desired.deletion.is_some() => planning.unless_unsettled(|_| Outcome::default()),
+        Match::Gone => planning.unless_unsettled(|was| planning.create(was)),
+        Match::Guest(guest) => planning.unless_unsettled(|_| match desired.deletion {
             Some(DeletionPolicy::Delete) => planning.delete(guest),
             Some(DeletionPolicy::Retain) => planning.release(guest),
             None => planning.converge(guest),
@@ -128,16 +128,17 @@ struct Planning<'p, 'a> {
 }
 
 impl<'a> Planning<'_, 'a> {
-    /// Nothing is done to a guest while the outcome of an earlier call is not known.
-    fn unless_unsettled(&self, outcome: impl FnOnce() -> Outcome) -> Outcome {
+    /// Nothing is done to a guest while the outcome of an earlier call is not known. What is done depends on the guest that
+    /// is on record, as the calls left it.
+    fn unless_unsettled(&self, outcome: impl FnOnce(Option<&str>) -> Outcome) -> Outcome {
         if self.desired.record.intents.is_empty() {
-            return outcome();
+            return outcome(self.desired.record.provider_id.as_deref());
         }
         match intent::settle(self.desired, &self.guests.evidence(self.desired)) {
             Settled::Wait { action, reason } => {
                 Outcome::waits(&self.desired.target, Some(action), WaitsOn::Intent, reason)
             }
-            Settled::Proceed { .. } => outcome(),
+            Settled::Proceed { provider_id, .. } => outcome(provider_id.as_deref()),
         }
     }
 
@@ -153,9 +154,9 @@ impl<'a> Planning<'_, 'a> {
             let message = format!("not there, and {obstacle}");
             return Outcome::waits(&desired.target, Some(Action::Create), WaitsOn::Policy, message);
         }
-        let (reason, origin) = match (was, &desired.record.provider_id) {
-            (_, Some(recorded)) => (format!("missing (was {recorded})"), Origin::Drift),
-            (_, None) => ("new".to_owned(), Origin::Desired),
+        let (reason, origin) = match was {
+            Some(was) => (format!("missing (was {was})"), Origin::Drift),
+            None => ("new".to_owned(), Origin::Desired),
         };
         let starts = desired.run != Some(Run::Stopped);
         let draft = Draft {

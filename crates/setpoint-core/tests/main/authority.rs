@@ -413,6 +413,14 @@ fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_cal
         let record = close(Vec::new(), intent("call", digest, set, 0), &outcome, time(5));
         assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
     }
+    for (name, set, unseen) in [
+        ("an approved replacement that got as far as the removal", Some("s"), Some(true)),
+        ("one that needed no approval", None, None),
+    ] {
+        let replace = Intent { action: Action::Replace, ..intent("call", "c", set, 0) };
+        let record = close(Vec::new(), replace, &Outcome::Removed { provider_id: "101".into() }, time(5));
+        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
+    }
 }
 
 #[test]

@@ -258,7 +258,9 @@ fn rows() -> Vec<Row> {
             ..row("the answer to a replacement was lost", Replace, "it was done, to 102")
         },
         Row { guests: vec![made("101")], ..row("replaced under the same id", Replace, "it was done, to 101") },
-        row("removed, and crashed before the new one was made", Replace, lost),
+        row("removed, and crashed before the new one was made", Replace, "it removed 101, and nothing is in its place"),
+        Row { guests: vec![theirs("101")], ..row("the old one is there, and not ours any more", Replace, lost) },
+        Row { capabilities: &GPU, ..row("somebody removed the old one before the new one was made", Replace, lost) },
         Row {
             age_seconds: 1,
             ..row(
@@ -347,6 +349,13 @@ fn an_object_goes_on_once_every_outcome_is_known() {
             "goes on with 101; 102 is surplus",
         ),
         ("a delete was done", Some("101"), vec![delete()], vec![], "goes on without a guest"),
+        (
+            "a replacement got as far as the removal",
+            Some("101"),
+            vec![intent(ID, Action::Replace, Some("101"), long_ago)],
+            vec![],
+            "goes on without a guest",
+        ),
         (
             "an update was begun after the last look",
             Some("101"),

@@ -146,6 +146,17 @@ fn a_status_says_what_was_seen() {
             ],
         ),
         (
+            "one that is gone because it was to be another, of which nothing shows",
+            known(|machine| {
+                machine["status"]["intents"] = json!([{
+                    "id": "intent-1", "action": "Replace", "digest": "d", "startedAt": "2026-11-15T11:00:00Z",
+                    "epoch": 1, "providerId": "101",
+                }]);
+            }),
+            look(vec![]),
+            ["False Missing: missing (was 101)", "False Progressing: new", "False NoDrift: no drift"],
+        ),
+        (
             "one that is gone, and differed before",
             known(|machine| {
                 let field = |field: &str, since: &str| json!({"field": field, "desired": "2", "since": since});
@@ -332,6 +343,13 @@ fn a_call_is_settled_by_what_a_look_shows() {
         ("a create of which nothing can be said", call("Create", None), partial(), (1, 0, Some("101"))),
         ("a delete that shows", call("Delete", Some("101")), look(vec![]), (0, 1, None)),
         ("a delete that did not happen", call("Delete", Some("101")), look(vec![ours()]), (0, 0, Some("101"))),
+        ("a replacement that removed, and made nothing", call("Replace", Some("101")), look(vec![]), (0, 0, None)),
+        (
+            "an approved one that removed, and made nothing",
+            approved(call("Replace", Some("101"))),
+            look(vec![]),
+            (0, 1, None),
+        ),
         ("an update that shows", call("Update", Some("101")), look(vec![ours()]), (0, 1, Some("101"))),
         ("an update that does not show", call("Update", Some("101")), look(vec![clamped()]), (0, 0, Some("101"))),
         (
