@@ -2,6 +2,7 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
+//! | `departure` | what is held while its Environment is being deleted |
 //! | `lifetime` | how long it may have a guest |
 //! | `record` | which calls are settled by a look, which are begun |
 //! | `sight` | which guest is a Machine's, and what of it is shown |
@@ -12,6 +13,7 @@
 //! Amounts become whole numbers of base units, variables are replaced, and what comes from a Secret stays secret. A
 //! field that is not set is left out, and so is not managed.
 
+mod departure;
 mod lifetime;
 mod news;
 mod record;
@@ -27,6 +29,7 @@ use setpoint_api::protection::is_protected;
 use setpoint_api::quantity::Quantity;
 use setpoint_api::step::{Refusal, Target};
 
+pub use self::departure::hold_arrivals;
 pub use self::lifetime::expires_at;
 pub use self::news::is_news;
 pub use self::record::{Settlement, begin, is_released, next_call, settle, strike_off};

@@ -52,7 +52,7 @@ pub struct MachineStatus {
     pub spec_digest: Option<String>,
     /// The fields and keys of it that came from Secrets, such as `env.TOKEN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 1024))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub secret_fields: Vec<String>,
     /// Calls that were written down before they were made, and whose outcome is not known yet.

@@ -119,17 +119,23 @@ impl Environments {
         if let Some(stay) = eviction.stay() {
             return Some(stay);
         }
-        let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
-        if machines > 0 {
-            let why = format!("{} yet to be deleted", counted_are(machines, "Machine"));
-            return Some(Stay { why, then: Ok(Next::Idle) });
+        if let Some(stay) = self.machines_stay(key) {
+            return Some(stay);
         }
         match self.left_behind(key).await {
-            Ok(left) => left.stay(),
+            // One may have come while that was looked at.
+            Ok(left) => left.stay().or_else(|| self.machines_stay(key)),
             Err(error) => {
                 Some(Stay { why: format!("it cannot be seen whether anything is left: {error}"), then: Err(error) })
             }
         }
+    }
+
+    /// What keeps an Environment that has Machines.
+    fn machines_stay(&self, key: &Name) -> Option<Stay> {
+        let machines = self.caches.machines.count_by(&MACHINES_BY_ENVIRONMENT, &key.name);
+        let why = format!("{} yet to be deleted", counted_are(machines, "Machine"));
+        (machines > 0).then_some(Stay { why, then: Ok(Next::Idle) })
     }
 
     async fn cordon(&self, node: &Node, round: &mut Round) -> Result<(), Error> {
@@ -242,11 +248,13 @@ mod tests {
     use kube::client::Body;
     use kube::runtime::watcher::Event;
     use parking_lot::Mutex;
+    use serde_json::Value;
     use setpoint_core::observation::{Completeness, Mark};
     use setpoint_deployer::Registry;
+    use setpoint_deployer::simulated::{Place, Program, Simulated};
 
     use super::*;
-    use crate::environment::{Setup, Sights, in_a_task};
+    use crate::environment::{Running, Setup, Sights, in_a_task};
     use crate::node::{Dispatch, Providers};
     use crate::planning::Planning;
     use crate::runtime::{Caches, Clock, Context};
@@ -327,13 +335,40 @@ mod tests {
         assert_eq!(stay.then.map_err(|error| error.to_string()), Err("it is protected".to_owned()), "and comes again");
     }
 
-    #[tokio::test]
-    async fn one_that_cannot_be_opened_stays_as_long_as_something_may_be_there() {
-        let machine = json!({
+    fn machine() -> Value {
+        json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
             "metadata": {"name": "web", "namespace": "shop", "uid": "m", "resourceVersion": "1"},
             "spec": {"environment": "lab"},
-        });
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_comes_while_it_is_seen_whether_anything_is_left_keeps_an_environment() {
+        let (asked, caches, key) = (Arc::default(), Caches::default(), Name::new("", "lab"));
+        let environments = environments(&asked, &caches);
+        let place = Place::new(Program { latency_ms: 2_000, ..Program::default() }, Timestamp::UNIX_EPOCH);
+        let running = Running {
+            uid: None,
+            generation: None,
+            credentials: None,
+            provider: Arc::new(Simulated::new(&place, "c")),
+            reach: Arc::default(),
+            _agent: None,
+        };
+        environments.running.lock().insert(key.clone(), running);
+        let mut round = Round::new(Timestamp::UNIX_EPOCH);
+        assert!(environments.what_keeps(&key, None, &mut round).await.is_none(), "nothing is there");
+        let comes = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            caches.machines.apply(Event::Apply(serde_json::from_value(machine()).unwrap()));
+        };
+        let (stay, ()) = tokio::join!(environments.what_keeps(&key, None, &mut round), comes);
+        assert_eq!(stay.expect("it stays").why, "1 Machine is yet to be deleted");
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_be_opened_stays_as_long_as_something_may_be_there() {
         let rows = [
             ("nothing was ever seen there", None, json!({}), None),
             ("it was empty", None, json!({"instances": 0}), None),
@@ -345,7 +380,7 @@ mod tests {
             ),
             (
                 "there are Machines",
-                Some(machine),
+                Some(machine()),
                 json!({}),
                 Some("it has 1 Machine, and until then it cannot be deleted"),
             ),

@@ -14,14 +14,24 @@ pub(super) const PASSING: Duration = Duration::from_secs(1);
 /// When to look again at a place that did not show everything.
 pub(super) const UNSEEN: Duration = Duration::from_secs(5);
 
+/// What is known of guests beside the plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Guests {
+    /// Whether its own is on its way from one state to another.
+    pub(super) passes: bool,
+    /// Whether all Machines that it depends on say that they are as desired.
+    pub(super) others_rest: bool,
+}
+
 /// At the first of the times at which something may be otherwise. Whom a limit holds back is woken when something goes, and
 /// whoever waits for people or for another Machine by these. A price that is not known is asked for once in a `period`, and a
-/// guest that `passes` from one state to another is followed.
+/// guest that `passes` from one state to another is followed. Where others `rest`, which say of themselves that they are as
+/// desired, nobody is woken by them: what was seen of them may be otherwise at the next look.
 pub(super) fn rest(
     waiting: &[Waiting],
     verdicts: &[Verdict],
     standing: &Standing,
-    passes: bool,
+    Guests { passes, others_rest }: Guests,
     period: Duration,
     now: Timestamp,
 ) -> Next {
@@ -33,6 +43,9 @@ pub(super) fn rest(
     let needs = |is_such: fn(&Need) -> bool| {
         verdicts.iter().any(|verdict| matches!(verdict, Verdict::Wait { needs } if needs.iter().any(is_such)))
     };
+    let is_step = |need: &Need| matches!(need, Need::Step { .. });
+    // Its first step comes after those of others alone.
+    let follows = matches!(verdicts.first(), Some(Verdict::Wait { needs }) if needs.iter().all(is_step));
     let until = verdicts.iter().filter_map(Verdict::until).min();
     let times = [
         until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or(PASSING)),
@@ -40,6 +53,7 @@ pub(super) fn rest(
         needs(|need| matches!(need, Need::Price { .. })).then_some(period),
         on(&[WaitsOn::Intent, WaitsOn::Provider]).then_some(PASSING),
         on(&[WaitsOn::Observation]).then_some(UNSEEN),
+        (others_rest && (follows || on(&[WaitsOn::Dependency]))).then_some(UNSEEN),
         (standing.reason == reason::PROGRESSING).then_some(PASSING),
         passes,
     ];
@@ -91,12 +105,33 @@ mod tests {
         ];
         for (name, waiting, verdicts, standing, expected) in rows {
             let expected = expected.map_or(Next::Idle, |seconds| Next::After(Duration::from_secs(seconds)));
-            assert_eq!(rest(&waiting, &verdicts, standing, false, PERIOD, NOW), expected, "{name}");
+            assert_eq!(rest(&waiting, &verdicts, standing, Guests::default(), PERIOD, NOW), expected, "{name}");
+        }
+        let step = || Verdict::Wait { needs: vec![Need::Step { id: "shop/db/update".to_owned() }] };
+        let waits_for = || vec![waits(WaitsOn::Dependency)];
+        let rows: Vec<(&str, Vec<Waiting>, Vec<Verdict>, bool, Option<u64>)> = vec![
+            ("another Machine is waited for, which turns", waits_for(), vec![], false, None),
+            ("another is waited for, which says that all is well", waits_for(), vec![], true, Some(5)),
+            ("a step of another comes first, which turns", vec![], vec![step()], false, None),
+            ("a step of another comes first, which says that all is well", vec![], vec![step()], true, Some(5)),
+            (
+                "something else has to go, and a step of its own comes after that",
+                vec![],
+                vec![used_up(), step()],
+                true,
+                None,
+            ),
+        ];
+        for (name, waiting, verdicts, others_rest, expected) in rows {
+            let expected = expected.map_or(Next::Idle, |seconds| Next::After(Duration::from_secs(seconds)));
+            let guests = Guests { others_rest, ..Guests::default() };
+            assert_eq!(rest(&waiting, &verdicts, &over, guests, PERIOD, NOW), expected, "{name}");
         }
         let synced = Standing { status: ConditionStatus::True, reason: reason::SYNCED, message: String::new() };
         let rows = [("nothing is left to do", false, Next::Idle), ("its guest starts", true, Next::After(PASSING))];
         for (name, passes, expected) in rows {
-            assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, passes, PERIOD, NOW), expected, "{name}");
+            let guests = Guests { passes, ..Guests::default() };
+            assert_eq!(rest(&[waits(WaitsOn::Provider)], &[], &synced, guests, PERIOD, NOW), expected, "{name}");
         }
     }
 }

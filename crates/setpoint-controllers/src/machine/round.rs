@@ -19,14 +19,14 @@ use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
 
 use super::acting::{Act, Failed};
-use super::rest::{PASSING, UNSEEN, rest};
+use super::rest::{Guests, PASSING, UNSEEN, rest};
 use super::{MOVED, Machines};
 use crate::change_set::{self, Case};
 use crate::permission::{
     Asked, Hearing, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
 };
 use crate::planning::{self, Planned, Subject};
-use crate::runtime::{Error, Next, Round};
+use crate::runtime::{Error, Name, Next, Round};
 
 /// What came of a look.
 pub(super) enum Progress {
@@ -54,7 +54,7 @@ impl Machines {
         taken: &mut BTreeSet<String>,
         round: &mut Round,
     ) -> Result<Progress, Error> {
-        let planned = match self.planned(environment, machine).await {
+        let mut planned = match self.planned(environment, machine).await {
             Ok(planned) => planned,
             Err(error) => return self.in_trouble(machine, error, round).await,
         };
@@ -68,7 +68,8 @@ impl Machines {
                 environment: &machine.spec.environment,
             },
         );
-        let wanted = |is_asked: bool| machine::wanted(&planned.change_set).filter(|_| is_asked || !cases.is_empty());
+        let wanted = machine::wanted(&planned.change_set);
+        let wanted = |is_asked: bool| wanted.clone().filter(|_| is_asked || !cases.is_empty());
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
             let standing = Standing::refused(&planned.change_set.refused);
             let status = machine::stood(machine, &standing, round.now);
@@ -87,6 +88,10 @@ impl Machines {
         if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
             return self.release(machine, round).await.map(Progress::Told);
         }
+        let arrivals = match environment.metadata.deletion_timestamp {
+            Some(_) => machine::hold_arrivals(&mut planned.change_set.steps),
+            None => Vec::new(),
+        };
         let steps = &planned.change_set.steps;
         let gpus = gpus(desired, seen.guest(desired));
         let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
@@ -109,7 +114,8 @@ impl Machines {
         let authorized = judge(&asked);
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
-        let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty());
+        let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty())
+            .or_leaving(&machine.spec.environment, &arrivals);
         let petition = petition(machine, &planned, &held, &cases);
         let standing = match self.asker.ask(&petition, round).await? {
             Hearing::Possible => standing.or_expired(desired.expired_at),
@@ -121,8 +127,9 @@ impl Machines {
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let passing = planned.capabilities.passing_words;
             let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));
+            let guests = Guests { passes, others_rest: self.others_rest(machine, desired) };
             let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
-            let next = rest(&planned.change_set.waiting, &verdicts, &standing, passes, period, now);
+            let next = rest(&planned.change_set.waiting, &verdicts, &standing, guests, period, now);
             return self.told(machine, status, free.map(|(step, _)| step), next, round).await;
         };
         let Some(leave) = self.confirmed(&asked, step, leave).await? else {
@@ -131,6 +138,15 @@ impl Machines {
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
         self.take(machine, (step, &leave), look, &mut spending, round).await
+    }
+
+    /// Whether all that a Machine depends on say that they are as desired, so that none of them will be heard of.
+    fn others_rest(&self, machine: &Machine, desired: &Desired) -> bool {
+        let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+        let mut others =
+            machine.spec.depends_on.iter().map(|name| self.caches.machines.get(&Name::new(namespace, name)));
+        // One that goes waits for those that depend on it.
+        desired.deletion.is_none() && others.all(|other| other.is_some_and(|other| machine::is_settled(&other)))
     }
 
     /// Writes down what was seen where no step is taken. `again` is one that this round has taken, and that would be taken

@@ -11,6 +11,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
+use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{KIND, SYNCED, condition, is_settled};
 use setpoint_core::workload::selection::controller_of;
 
@@ -41,7 +42,8 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>, sights: &Sights) {
     });
 }
 
-/// Itself; and where it came, went or is carried out, those that depend on it, on which it depends, and its rivals.
+/// Itself; and where it came, went, is carried out or turned to others, those that depend on it, on which it depends or did,
+/// and its rivals.
 fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sights) {
     let machine = change.latest();
     let name = Name::of(&**machine);
@@ -55,6 +57,9 @@ fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sigh
     }
     if gives_back(change) {
         wake_held(&machine.spec.environment, machines, |held| sights.wake(held));
+    } else if made_nothing(change) {
+        let held = machines.by(&MACHINES_BY_LIMIT, &machine.spec.environment);
+        held.first().into_iter().for_each(|held| sights.wake(Name::of(&**held)));
     }
     if !is_turning(change) {
         return;
@@ -73,14 +78,15 @@ fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sigh
     }
 }
 
-/// Whether others may have waited for it: it came, went, or is carried out or not.
+/// Whether others may have waited for it: it came, went, is carried out or not, needs others, or claims another guest.
 fn is_turning(change: &Change<Machine>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let stands = |machine: &Machine| {
         let synced = machine.status.as_ref().and_then(|status| condition(status, SYNCED));
-        (synced.map(|synced| synced.status), machine.metadata.deletion_timestamp.is_some())
+        (synced.map(|synced| synced.status), is_settled(machine), machine.metadata.deletion_timestamp.is_some())
     };
-    stands(before) != stands(after)
+    let claims = |machine: &Machine| (machine.spec.depends_on.clone(), machine.spec.provider_id.clone());
+    stands(before) != stands(after) || claims(before) != claims(after)
 }
 
 /// Whether there is less of a Machine than there was, so that others may have more.
@@ -92,6 +98,16 @@ fn gives_back(change: &Change<Machine>) -> bool {
     };
     let ((was_there, cost_then), (is_there, cost)) = (takes(before), after.as_deref().map(takes).unwrap_or_default());
     after.is_none() || (was_there && !is_there) || cost < cost_then
+}
+
+/// Whether a call came to an end that was to make a guest and made none. Room was kept for one, and one other may have it.
+fn made_nothing(change: &Change<Machine>) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
+    let makes = |machine: &Machine| {
+        machine.status.iter().flat_map(|status| &status.intents).any(|intent| makes_a_guest(intent.action))
+    };
+    let has_none = after.status.as_ref().is_none_or(|status| status.run.is_none());
+    makes(before) && !makes(after) && has_none
 }
 
 /// Those that a limit of an Environment holds back.
@@ -209,6 +225,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_limit_holds_is_woken_when_a_call_made_nothing() {
+        let held = json!({"conditions": [{"type": "Synced", "status": "False", "reason": "OverLimit"}]});
+        let intent =
+            json!({"id": "call", "action": "Create", "digest": "d", "startedAt": "2026-03-01T12:00:00Z", "epoch": 1});
+        let rows = [
+            ("its outcome is not known", json!({"intents": [intent]}), 0),
+            ("it made a guest", json!({"run": "running"}), 0),
+            ("it made none", json!({}), 1),
+        ];
+        for (name, status, expected) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            for name in ["held", "held-too"] {
+                caches.machines.apply(Event::Apply(with_status(name, held.clone())));
+            }
+            caches.machines.apply(Event::Apply(with_status("other", json!({"intents": [intent]}))));
+            sights.connect(&queue);
+            wire(&caches, &queue, &sights);
+            let mut after = with_status("other", status);
+            after.metadata.resource_version = Some("2".to_owned());
+            caches.machines.apply(Event::Apply(after));
+            let woken = queue.ready().iter().filter(|machine| machine.name.starts_with("held")).count();
+            assert_eq!(woken, expected, "{name}");
+        }
+    }
+
+    #[test]
     fn what_a_limit_holds_is_woken_when_there_is_less() {
         let held = json!({"conditions": [{"type": "Synced", "status": "False", "reason": "OverLimit"}]});
         type Happens = fn(&Caches);
@@ -230,6 +273,82 @@ mod tests {
             happens(&caches);
             let woken = queue.ready().contains(&Name::new("default", "held"));
             assert_eq!(woken, is_woken, "{name}");
+        }
+    }
+
+    /// `web`, which needs `db` and claims the guest 101, with something otherwise.
+    fn web(version: u32, change: impl FnOnce(&mut Value)) -> Machine {
+        let mut web = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+            "metadata": {
+                "name": "web", "namespace": "default", "generation": 1, "resourceVersion": version.to_string(),
+            },
+            "spec": {"environment": "lab", "dependsOn": ["db"], "providerId": "101"},
+            "status": {"observedGeneration": 1, "conditions": [{"type": "Synced", "status": "True"}]},
+        });
+        change(&mut web);
+        serde_json::from_value(web).expect("a Machine")
+    }
+
+    fn of_spec(name: &str, spec: Value) -> Machine {
+        let mut machine = machine(spec);
+        machine.metadata.name = Some(name.to_owned());
+        machine
+    }
+
+    #[test]
+    fn whoever_may_have_waited_for_a_machine_is_woken_when_it_turns() {
+        type Otherwise = fn(&mut Value);
+        let rows: [(&str, Otherwise, Otherwise, &[&str]); 7] = [
+            ("nothing is otherwise", |_| {}, |_| {}, &[]),
+            ("it was looked at", |_| {}, |web| web["status"]["observedAt"] = json!("2026-03-01T12:00:00Z"), &[]),
+            (
+                "it needs another",
+                |_| {},
+                |web| web["spec"]["dependsOn"] = json!(["cache"]),
+                &["api", "cache", "db", "rival"],
+            ),
+            ("it needs nothing any more", |_| {}, |web| web["spec"]["dependsOn"] = json!([]), &["api", "db", "rival"]),
+            (
+                "it leaves its guest to others",
+                |_| {},
+                |web| web["spec"]["providerId"] = json!(null),
+                &["api", "db", "rival"],
+            ),
+            (
+                "what was written is carried out, and needed no step",
+                |web| web["metadata"]["generation"] = json!(2),
+                |web| {
+                    web["metadata"]["generation"] = json!(2);
+                    web["status"]["observedGeneration"] = json!(2);
+                },
+                &["api", "db", "rival"],
+            ),
+            (
+                "it is not as desired any more",
+                |_| {},
+                |web| web["status"]["conditions"][0]["status"] = json!("False"),
+                &["api", "db", "rival"],
+            ),
+        ];
+        for (name, before, after, expected) in rows {
+            let (caches, sights) = (Caches::default(), Sights::default());
+            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
+            caches.machines.apply(Event::Apply(web(1, before)));
+            caches.machines.apply(Event::Apply(of_spec("db", json!({"environment": "lab"}))));
+            caches.machines.apply(Event::Apply(of_spec("cache", json!({"environment": "lab"}))));
+            let needs_web = json!({"environment": "cloud", "dependsOn": ["web"]});
+            caches.machines.apply(Event::Apply(of_spec("api", needs_web)));
+            let claims_too = json!({"environment": "lab", "providerId": "101"});
+            caches.machines.apply(Event::Apply(of_spec("rival", claims_too)));
+            sights.connect(&queue);
+            wire(&caches, &queue, &sights);
+            caches.machines.apply(Event::Apply(web(2, after)));
+            let woken = queue.ready();
+            let mut woken: Vec<&str> =
+                woken.iter().map(|machine| &*machine.name).filter(|name| *name != "web").collect();
+            woken.sort_unstable();
+            assert_eq!(woken, expected, "{name}");
         }
     }
 

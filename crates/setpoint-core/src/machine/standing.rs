@@ -16,6 +16,7 @@ pub mod reason {
     pub const REFUSED: &str = "Refused";
     pub const UNOBSERVED: &str = "Unobserved";
     pub const ENVIRONMENT_MISSING: &str = "EnvironmentMissing";
+    pub const ENVIRONMENT_LEAVING: &str = "EnvironmentLeaving";
     pub const PROVIDER_ERROR: &str = "ProviderError";
     pub const UNSOUND: &str = "Unsound";
     pub const EXPIRED: &str = "Expired";
@@ -23,8 +24,16 @@ pub mod reason {
 
 /// Whether somebody has to be told of a Machine that stands for this reason.
 pub fn concerns_people(reason: &str) -> bool {
-    [reason::WAITING, reason::OVER_LIMIT, reason::REFUSED, reason::PROVIDER_ERROR, reason::UNSOUND, reason::EXPIRED]
-        .contains(&reason)
+    [
+        reason::WAITING,
+        reason::OVER_LIMIT,
+        reason::REFUSED,
+        reason::ENVIRONMENT_LEAVING,
+        reason::PROVIDER_ERROR,
+        reason::UNSOUND,
+        reason::EXPIRED,
+    ]
+    .contains(&reason)
 }
 
 /// Whether the spec of a Machine is carried out, and why not.
@@ -78,6 +87,21 @@ impl Standing {
     /// What was planned breaks a rule, and is not carried out: a fault of ours.
     pub fn unsound(message: impl Into<String>) -> Standing {
         Standing::new(ConditionStatus::False, reason::UNSOUND, message)
+    }
+
+    /// The same for one with steps that are held because its Environment is being deleted. What is refused is so anywhere.
+    pub fn or_leaving(self, environment: &str, held: &[Step]) -> Standing {
+        match held.first() {
+            Some(step) if self.reason != reason::REFUSED => {
+                let message = format!(
+                    "the Environment {environment} is being deleted, and nothing comes there any more ({}): delete this \
+                     Machine",
+                    step.reason
+                );
+                Standing::new(ConditionStatus::False, reason::ENVIRONMENT_LEAVING, message)
+            }
+            _ => self,
+        }
     }
 
     /// The same for one that has had its time, if it has: that it is without a guest is not what its spec asks for.

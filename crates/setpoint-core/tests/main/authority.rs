@@ -446,6 +446,7 @@ fn a_call_that_was_not_made_does_not_stand_in_its_own_way() {
             steps: std::slice::from_ref(&step),
             environment: "lab",
             owner: OWNER,
+            generation: Some(GENERATION),
             requested_by: "dave",
             done: &done,
             sets: &[],

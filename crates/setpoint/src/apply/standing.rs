@@ -113,7 +113,9 @@ pub(super) fn standing(machine: Option<&Machine>, aim: &Aim) -> Standing {
             Standing::Done(format!("{}{guest}", status.run.as_deref().unwrap_or("as desired")))
         }
         (ConditionStatus::False, Some("Refused"), _) => Standing::Refused(told(synced)),
-        (_, Some("Waiting" | "OverLimit" | "EnvironmentMissing"), _) => Standing::Waiting(told(synced)),
+        (_, Some("Waiting" | "OverLimit" | "EnvironmentMissing" | "EnvironmentLeaving"), _) => {
+            Standing::Waiting(told(synced))
+        }
         (ConditionStatus::True, _, _) => Standing::Moving("being deleted".to_owned()),
         _ => Standing::Moving(told(synced)),
     }
