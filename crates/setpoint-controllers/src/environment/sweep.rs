@@ -115,7 +115,7 @@ impl Environments {
             observed_at: look.observed_at,
             usage: Usage::of(look, &self.setup.cluster, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
-            orphans: self.orphans(environment, look),
+            orphans: self.orphans(key, environment, look),
         }
     }
 
@@ -142,13 +142,14 @@ impl Environments {
     }
 
     /// What carries our mark and belongs to nothing, each since it was first seen so.
-    fn orphans(&self, environment: &Environment, look: &Observation) -> Vec<Orphan> {
+    fn orphans(&self, key: &Name, environment: &Environment, look: &Observation) -> Vec<Orphan> {
         let is_known = |uid: &str| {
             self.caches.machines.count_by(&MACHINES_BY_UID, uid) > 0 || self.caches.pods.count_by(&PODS_BY_UID, uid) > 0
         };
-        let listed = environment.status.iter().flat_map(|status| &status.orphans);
-        let since: BTreeMap<&str, Timestamp> =
-            listed.map(|orphan| (orphan.provider_id.as_str(), orphan.since)).collect();
+        let surveys = self.surveys.lock();
+        let last = surveys.get(key).map(|last| last.orphans.as_slice()).unwrap_or_default();
+        let listed = environment.status.as_ref().map(|status| status.orphans.as_slice()).unwrap_or_default();
+        let since = orphaned_since(last, listed);
         let orphan = |guest: &Guest| Orphan {
             provider_id: guest.id.to_string(),
             name: Some(guest.name.to_string()).filter(|name| !name.is_empty()),
@@ -157,6 +158,12 @@ impl Environments {
         };
         orphans(look, &self.setup.cluster, is_known).into_iter().map(orphan).collect()
     }
+}
+
+/// Since when guests have belonged to nothing, by id: as the last survey found, which has them all, or else as the status
+/// lists, which lasts longer.
+fn orphaned_since<'o>(last: &'o [Orphan], listed: &'o [Orphan]) -> BTreeMap<&'o str, Timestamp> {
+    listed.iter().chain(last).map(|orphan| (orphan.provider_id.as_str(), orphan.since)).collect()
 }
 
 /// The guests of a look, as they are found.
@@ -197,12 +204,39 @@ fn wish(environment: &Environment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use setpoint_api::environment::MAX_ORPHANS;
     use setpoint_core::observation::{Completeness, Mark};
 
     use super::*;
 
     fn guest(id: &str, mark: Option<(&str, &str)>) -> Guest {
         Guest::new(id, mark.map(|(cluster, owner)| Mark::new(cluster, owner, None)))
+    }
+
+    #[test]
+    fn an_orphan_lasts_since_it_was_first_seen_however_many_there_are() {
+        let orphan = |id: &str, second: i64| {
+            let since = Timestamp::constant(second, 0);
+            Orphan { provider_id: id.to_owned(), name: None, since, hourly_cost: None }
+        };
+        let many = || -> Vec<Orphan> { (0..MAX_ORPHANS + 50).map(|number| orphan(&number.to_string(), 10)).collect() };
+        let rows = [
+            ("nothing was seen before", vec![], vec![], "7", None),
+            ("it is listed, and nobody here has looked yet", vec![], vec![orphan("7", 5)], "7", Some(5)),
+            ("it is listed", many(), many()[..MAX_ORPHANS].to_vec(), "7", Some(10)),
+            ("there are more than are listed", many(), many()[..MAX_ORPHANS].to_vec(), "140", Some(10)),
+            (
+                "the last survey knows better than the status",
+                vec![orphan("7", 20)],
+                vec![orphan("7", 5)],
+                "7",
+                Some(20),
+            ),
+        ];
+        for (name, last, listed, id, expected) in rows {
+            let since = orphaned_since(&last, &listed).get(id).map(|since| since.as_second());
+            assert_eq!(since, expected, "{name}");
+        }
     }
 
     #[test]
