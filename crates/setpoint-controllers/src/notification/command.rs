@@ -1,9 +1,12 @@
 //! Tells by running a program.
 
-use std::io::Write;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 use super::Message;
@@ -28,15 +31,26 @@ pub(super) async fn run(command: &[String], message: &Message) -> Result<(), Str
     let mut running = Running(child);
     let mut body = serde_json::to_vec(message).map_err(|error| error.to_string())?;
     body.push(b'\n');
-    if let Some(mut stdin) = running.0.stdin.take() {
-        // A message fits into a pipe, and who does not read it is content without.
-        let _ = stdin.write_all(&body);
-    }
-    match running.ended().await.map_err(|error| error.to_string())? {
+    let telling = tell(running.0.stdin.take(), &body);
+    let ended = tokio::select! {
+        ended = running.ended() => ended,
+        Err(error) = telling => Err(error),
+    };
+    match ended.map_err(|error| error.to_string())? {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{program} failed: {status}")),
         None => Err(format!("{program} did not end within {} s", DEADLINE.as_secs())),
     }
+}
+
+/// Writes the message as fast as it is read, and is done with it when the program is.
+async fn tell(stdin: Option<ChildStdin>, body: &[u8]) -> std::io::Result<Infallible> {
+    if let Some(stdin) = stdin {
+        let mut stdin = pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?;
+        // Who does not read it is content without.
+        let _ = stdin.write_all(body).await;
+    }
+    std::future::pending().await
 }
 
 /// A program that does not outlive who waits for it.

@@ -73,7 +73,8 @@ impl Notifier {
         let since = *memory.since.get_or_insert(self.clock.now());
         // Times of conditions are in whole seconds.
         let is_ours = message.since.as_second() >= since.as_second();
-        let told = memory.told.get(occasion).filter(|told| told.began == message.since).cloned();
+        // What began earlier was part of what was told: the rest of it is no longer waited for.
+        let told = memory.told.get(occasion).filter(|told| told.began >= message.since).cloned();
         let told = told.unwrap_or(Told { began: message.since, ..Told::default() });
         (is_ours && now.duration_since(message.since) < PATIENCE).then_some(told)
     }

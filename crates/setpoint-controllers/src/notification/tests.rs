@@ -123,6 +123,68 @@ async fn an_occasion_is_told_once_and_again_where_that_failed() {
 }
 
 #[tokio::test]
+async fn each_question_of_a_gate_is_told_once() {
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let script = script(folder.path(), "cat >> \"$1\"");
+    let context = Context { tells: false, ..Context::new(nobody(), Clock::System) };
+    let caches = Caches::default();
+    let environment = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
+        "spec": {"deployer": {"name": "simulated"}, "notifications": {"command": [script, heard]}},
+    });
+    caches.environments.apply(Event::Apply(serde_json::from_value(environment).unwrap()));
+    let notifier = Notifier::new(&context, &caches);
+    notifier.keys();
+    let now = Timestamp::now();
+    let occasion = Occasion::GateWaiting(Name::new("shop", "web"));
+    let times = || fs::read_to_string(&heard).unwrap_or_default().lines().count();
+    // What is said of each step, and since how many seconds from now on.
+    let rows: [(&str, &[(&str, i64)], usize); 6] = [
+        ("a gate waits", &[("Waiting", 1)], 1),
+        ("nothing is new", &[("Waiting", 1), ("Pending", 5)], 1),
+        ("another step waits, too", &[("Waiting", 1), ("Waiting", 7)], 2),
+        ("one of them is approved", &[("Waiting", 1), ("Approved", 8)], 2),
+        ("and the other", &[("Running", 9), ("Approved", 8)], 2),
+        ("one waits anew", &[("Waiting", 12), ("Approved", 8)], 3),
+    ];
+    for (name, steps, expected) in rows {
+        let state = |(number, (state, seconds)): (usize, &(&str, i64))| {
+            let since = now + SignedDuration::from_secs(*seconds);
+            json!({"id": format!("step-{number}"), "digest": "d", "state": state, "since": since})
+        };
+        let approved = json!({"type": "Approved", "status": "False", "reason": "Waiting", "lastTransitionTime": now});
+        let states: Vec<serde_json::Value> = steps.iter().enumerate().map(state).collect();
+        let change_set = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+            "status": {"gateRef": {"name": "web"}, "conditions": [approved], "stepStates": states},
+        });
+        caches.change_sets.apply(Event::Apply(serde_json::from_value(change_set).unwrap()));
+        let told = notifier.reconcile(&occasion, &mut Round::new(Timestamp::now())).await;
+        assert!(told.is_ok() && times() == expected, "{name}: {told:?}, {} times", times());
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_read_is_ended_in_time() {
+    let long = Message { message: "web ".repeat(1 << 18), ..message() };
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let reads = script(folder.path(), "cat > \"$1\"");
+    let words = [&reads, &heard].map(|path| path.to_str().unwrap().to_owned());
+    assert_eq!(command::run(&words, &long).await, Ok(()));
+    let read: serde_json::Value = serde_json::from_str(&fs::read_to_string(&heard).unwrap()).unwrap();
+    assert_eq!(read["message"], long.message.as_str(), "all of it is told, however long it is");
+    assert_eq!(command::run(&["/bin/true".to_owned()], &long).await, Ok(()), "who does not want it is content");
+
+    tokio::time::pause();
+    let told = command::run(&["sleep".to_owned(), "20".to_owned()], &long).await;
+    assert_eq!(told, Err("sleep did not end within 30 s".to_owned()));
+}
+
+#[tokio::test]
 async fn a_command_that_fails_says_so() {
     for (command, why) in [("/bin/false", "failed"), ("/nowhere/at/all", "cannot be run")] {
         let told = command::run(&[command.to_owned()], &message()).await;
