@@ -132,7 +132,7 @@ async fn a_yes_is_for_what_was_shown_alone() -> Result<()> {
     terminal.types("sed -e s/postgres-17/postgres-18/ shop.yaml > $HOME/newer.yaml")?;
     terminal.types(&setpoint("apply -f $HOME/newer.yaml"))?;
     terminal.shows("Apply these changes?").await?;
-    let (group, client) = ("/apis/setpoint.dev/v1alpha1/namespaces/default", server.client()?);
+    let (group, mut client) = ("/apis/setpoint.dev/v1alpha1/namespaces/default", server.client()?);
     let db = format!("{group}/machines/db");
     client.patch(&db, "merge-patch", &json!({"spec": {"description": "for others"}})).await?.success()?;
     terminal.types("yes")?;
