@@ -109,7 +109,7 @@ mod tests {
         }
         let step = || Verdict::Wait { needs: vec![Need::Step { id: "shop/db/update".to_owned() }] };
         let waits_for = || vec![waits(WaitsOn::Dependency)];
-        let rows: Vec<(&str, Vec<Waiting>, Vec<Verdict>, bool, Option<u64>)> = vec![
+        let rows = [
             ("another Machine is waited for, which turns", waits_for(), vec![], false, None),
             ("another is waited for, which says that all is well", waits_for(), vec![], true, Some(5)),
             ("a step of another comes first, which turns", vec![], vec![step()], false, None),

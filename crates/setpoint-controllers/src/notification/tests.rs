@@ -139,8 +139,9 @@ async fn each_question_of_a_gate_is_told_once() {
     let now = Timestamp::now();
     let occasion = Occasion::GateWaiting(Name::new("shop", "web"));
     let times = || fs::read_to_string(&heard).unwrap_or_default().lines().count();
-    // What is said of each step, and since how many seconds from now on.
-    let rows: [(&str, &[(&str, i64)], usize); 6] = [
+    /// What is said of a step, and since how many seconds from now on.
+    type Said = (&'static str, i64);
+    let rows: [(&str, &[Said], usize); 6] = [
         ("a gate waits", &[("Waiting", 1)], 1),
         ("nothing is new", &[("Waiting", 1), ("Pending", 5)], 1),
         ("another step waits, too", &[("Waiting", 1), ("Waiting", 7)], 2),
@@ -149,7 +150,7 @@ async fn each_question_of_a_gate_is_told_once() {
         ("one waits anew", &[("Waiting", 12), ("Approved", 8)], 3),
     ];
     for (name, steps, expected) in rows {
-        let state = |(number, (state, seconds)): (usize, &(&str, i64))| {
+        let state = |(number, (state, seconds)): (usize, &Said)| {
             let since = now + SignedDuration::from_secs(*seconds);
             json!({"id": format!("step-{number}"), "digest": "d", "state": state, "since": since})
         };
