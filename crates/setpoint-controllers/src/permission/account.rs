@@ -5,9 +5,8 @@
 //! Only until the caches show the record does the account know better than they do.
 //!
 //! A look tells how much there is until something comes or goes. After that it still tells how much there is at most:
-//! together with all that was begun since. As long as that leaves room, nobody has to look again. Nor has anybody where it
-//! leaves none, and another look could only lack the same calls. What comes without being begun here shows in the looks of
-//! others, and the largest of them counts.
+//! together with all that was begun since. As long as that leaves room, nobody has to look again. What comes without being
+//! begun here shows in the looks of others, and the largest of them counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,20 +37,20 @@ struct Look {
     usage: Usage,
     /// When the last of these looks was made.
     seen_at: Timestamp,
-    /// Whether nothing was begun since that changes how much there is, and no call that it lacks has come to an end.
+    /// Whether nothing was begun since that changes how much there is.
     is_current: bool,
-    /// What it lacks, and what was begun since, add this at most.
+    /// What was begun since adds this at most.
     added: Added,
-    /// The calls among it that may not show yet, with what each adds.
-    since: BTreeMap<String, Added>,
+    /// The calls among it that may not show yet.
+    since: BTreeSet<String>,
 }
 
 impl Account {
-    /// A call is about to be made that adds this; `machine` has it on record.
-    pub(super) fn begin(&mut self, intent: &str, added: Added, machine: &Machine, machines: &Cache<Machine>) {
+    /// A call is about to be made; `machine` has it on record.
+    pub(super) fn begin(&mut self, intent: &str, machine: &Machine, machines: &Cache<Machine>) {
         self.begun.insert(intent.to_owned(), machines.expect(machine));
         if let Some(look) = &mut self.look {
-            look.since.insert(intent.to_owned(), added);
+            look.since.insert(intent.to_owned());
         }
     }
 
@@ -78,15 +77,12 @@ impl Account {
             look.seen_at = later.observed_at;
             look.usage = look.usage.or_more(usage(later));
         }
-        let open = look.since.len();
-        look.since.retain(|call, _| calls.contains(call));
-        // What came of it shows only in another look.
-        look.is_current &= look.since.len() == open;
-        look.bounds(calls).then(|| look.usage.plus(look.added))
+        look.since.retain(|call| calls.contains(call));
+        let earlier: BTreeSet<String> = calls.difference(&look.since).cloned().collect();
+        shows(&look.observation, &earlier).then(|| look.usage.plus(look.added))
     }
 
-    /// A look that shows how much there is but for calls that were begun here, if there is one. One that somebody else made
-    /// later tells more.
+    /// A look that shows how much there is, if there is one. One that somebody else made later tells more.
     pub(super) fn look(
         &self,
         rules: Option<i64>,
@@ -94,14 +90,12 @@ impl Account {
         later: Option<Arc<Observation>>,
     ) -> Option<Arc<Observation>> {
         let own = self.look.as_ref().filter(|look| look.rules == rules && look.is_current)?;
-        let earlier = own.earlier(calls);
-        let later = later.filter(|later| later.observed_at > own.observation.observed_at && shows(later, &earlier));
-        Some(later.unwrap_or_else(|| own.observation.clone())).filter(|look| shows(look, &earlier))
+        let later = later.filter(|later| later.observed_at > own.observation.observed_at && shows(later, calls));
+        Some(later.unwrap_or_else(|| own.observation.clone())).filter(|look| shows(look, calls))
     }
 
-    /// Keeps a look for those who ask next, with what it shows there is, if it shows everything but calls of which it is
-    /// known what they add. One that lacks more takes the place of none by which it can be said how much there is at most.
-    /// Gives back how much there is, as far as that is known then.
+    /// Keeps a look for those who ask next, with what it shows there is, if it shows everything. Gives back how much there
+    /// is, as far as that is known then.
     pub(super) fn keep(
         &mut self,
         rules: Option<i64>,
@@ -109,18 +103,11 @@ impl Account {
         observation: Arc<Observation>,
         usage: Usage,
     ) -> Usage {
-        let before = self.look.take().filter(|look| look.rules == rules);
-        let mut since = before.as_ref().map(|look| look.since.clone()).unwrap_or_default();
-        since.retain(|call, _| calls.contains(call) && !shows_call(&observation, call));
-        let added = since.values().fold(Added::default(), |sum, added| sum.and(*added));
+        let (added, since) = (Added::default(), BTreeSet::new());
         let seen_at = observation.observed_at;
         let look = Look { rules, observation, usage, seen_at, is_current: true, added, since };
-        if look.bounds(calls) {
-            self.look = Some(look);
-            return usage.plus(added);
-        }
-        self.look = before.filter(|before| before.bounds(calls));
-        Usage::default()
+        self.look = Some(look).filter(|look| shows(&look.observation, calls));
+        self.look.as_ref().map(|look| look.usage).unwrap_or_default()
     }
 
     /// The calls that a look has to show before it tells how much there is. To be asked before that look is made: what is
@@ -132,23 +119,6 @@ impl Account {
         let recorded = intents.filter(|intent| makes_a_guest(intent.action)).map(|intent| intent.id.clone());
         recorded.chain(self.begun.keys().cloned()).collect()
     }
-}
-
-impl Look {
-    /// The calls that it has to show.
-    fn earlier(&self, calls: &BTreeSet<String>) -> BTreeSet<String> {
-        calls.iter().filter(|call| !self.since.contains_key(*call)).cloned().collect()
-    }
-
-    /// Whether it tells how much there is at most: it shows everything but calls of which it is known what they add.
-    fn bounds(&self, calls: &BTreeSet<String>) -> bool {
-        shows(&self.observation, &self.earlier(calls))
-    }
-}
-
-fn shows_call(look: &Observation, call: &str) -> bool {
-    let mut marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
-    marks.any(|mark| mark.intent.as_deref() == Some(call))
 }
 
 /// Whether a look tells how much there is: it shows everything, and what was made by each of these calls.
@@ -215,7 +185,7 @@ mod tests {
         assert_eq!(at_most(&mut account, 1, &none), Some(seen(3)));
         assert_eq!(at_most(&mut account, 2, &none), None, "by other rules anybody may have spent");
         account.spend(one);
-        account.begin("call", one, &machine(5, &["call"]), &machines);
+        account.begin("call", &machine(5, &["call"]), &machines);
         let calls = account.open_calls("lab", &machines);
         assert_eq!(at_most(&mut account, 1, &calls), Some(seen(4)), "it need not show yet");
         assert_eq!(at_most(&mut account, 1, &none), Some(seen(4)), "it may have been made");
@@ -231,37 +201,6 @@ mod tests {
         }
         account.keep(Some(1), &none, look(20), seen(2));
         assert_eq!(at_most(&mut account, 1, &none), Some(seen(2)), "what was seen is seen");
-    }
-
-    #[test]
-    fn a_look_that_lacks_only_what_was_begun_here_tells_how_much_there_is_at_most() {
-        let (machines, none) = (Caches::default().machines, BTreeSet::new());
-        let one = Added { instances: 1, ..Added::default() };
-        let mut account = Account::default();
-        account.keep(Some(1), &none, look(10), seen(3));
-        account.spend(one);
-        account.begin("call", one, &machine(5, &["call"]), &machines);
-        let calls = account.open_calls("lab", &machines);
-        assert_eq!(account.look(Some(1), &calls, None), None, "something was begun since");
-        assert_eq!(account.keep(Some(1), &calls, look(20), seen(2)), seen(3), "some went, and one may come");
-        let found = account.look(Some(1), &calls, None).map(|look| look.observed_at.as_second());
-        assert_eq!(found, Some(20), "another look would lack the same");
-        let at_most = |account: &mut Account, calls: &BTreeSet<String>| {
-            account.at_most(Some(1), calls, None, |_| Usage::default())
-        };
-        let mut partial = (*look(30)).clone();
-        partial.completeness = Completeness::Partial("a node is down".into());
-        assert_eq!(account.keep(Some(1), &calls, Arc::new(partial), seen(0)), Usage::default());
-        assert_eq!(at_most(&mut account, &calls), Some(seen(3)), "what tells less takes its place from none");
-        let strange = BTreeSet::from(["call".to_owned(), "of another".to_owned()]);
-        assert_eq!(account.keep(Some(1), &strange, look(40), seen(0)), Usage::default());
-        assert_eq!(at_most(&mut account, &calls), None, "nobody knows what an earlier leader's call adds");
-        account.keep(Some(1), &none, look(50), seen(3));
-        account.spend(one);
-        account.begin("call", one, &machine(5, &["call"]), &machines);
-        assert_eq!(account.keep(Some(1), &calls, look(60), seen(3)), seen(4));
-        assert_eq!(at_most(&mut account, &none), Some(seen(4)), "the call has come to an end");
-        assert_eq!(account.look(Some(1), &none, None), None, "and whether it made anything has to be seen");
     }
 
     fn machine(version: u32, intents: &[&str]) -> Machine {
@@ -282,7 +221,7 @@ mod tests {
         let machines = Caches::default().machines;
         let mut account = Account::default();
         machines.apply(Event::Apply(machine(1, &[])));
-        account.begin("call", Added::default(), &machine(5, &["call"]), &machines);
+        account.begin("call", &machine(5, &["call"]), &machines);
         let rows = [
             ("the caches do not show it yet", None, vec!["call"]),
             ("something older is shown", Some(machine(3, &[])), vec!["call"]),
@@ -305,7 +244,7 @@ mod tests {
     fn a_call_of_a_machine_that_is_gone_holds_nobody() {
         let machines = Caches::default().machines;
         let mut account = Account::default();
-        account.begin("call", Added::default(), &machine(5, &["call"]), &machines);
+        account.begin("call", &machine(5, &["call"]), &machines);
         machines.apply(Event::Init);
         machines.apply(Event::InitDone);
         assert_eq!(account.open_calls("lab", &machines), BTreeSet::new());

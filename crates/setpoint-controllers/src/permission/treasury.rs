@@ -2,8 +2,7 @@
 //! before it takes it. What no limit counts is not held up by this.
 //!
 //! A look at all of it is made only where the last one, and what was begun since, may not leave enough room. What was begun
-//! here and does not show in that counts as if it did. What another began and does not show leaves no room: how much there is
-//! is then not known, and whoever needs more waits.
+//! and does not show in that leaves none: how much there is is then not known, and whoever needs more waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -146,73 +145,11 @@ impl Treasury {
     /// A call is on record, as the Machine shows, and is about to be made.
     pub fn begin(&self, spending: &mut Spending, step: &Step, intent: &str, machine: &Machine) {
         if let Some(limited) = spending.limited.as_mut().filter(|_| makes_a_guest(step.action)) {
-            let added = Added::by([step], &limited.gpus);
-            limited.account.begin(intent, added, machine, &self.caches.machines);
+            limited.account.begin(intent, machine, &self.caches.machines);
         }
     }
 }
 
 fn limits(environment: &Environment) -> Guardrails {
     environment.spec.guardrails.clone().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use http::{Request, Response};
-    use jiff::Timestamp;
-    use kube::client::Body;
-    use setpoint_core::observation::Mark;
-    use setpoint_core::value::Fields;
-    use setpoint_deployer::simulated::{Place, Program, Simulated};
-
-    use super::*;
-    use crate::node::Providers;
-
-    fn machine(version: u32, intents: &[&str]) -> Machine {
-        let intent = |id: &&str| -> serde_json::Value {
-            json!({"id": id, "action": "Create", "digest": "d", "startedAt": "2026-03-01T12:00:00Z", "epoch": 1})
-        };
-        let intents: Vec<serde_json::Value> = intents.iter().map(intent).collect();
-        serde_json::from_value(json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "web", "resourceVersion": version.to_string()},
-            "spec": {"environment": "lab"}, "status": {"intents": intents},
-        }))
-        .expect("a Machine")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_that_does_not_show_yet_has_those_whom_a_limit_holds_look_once() {
-        let service =
-            tower::service_fn(|_: Request<Body>| async { Ok::<_, std::io::Error>(Response::new(Body::empty())) });
-        let context = Context::new(Client::new(service, "default"), Clock::simulated(Timestamp::UNIX_EPOCH));
-        let (caches, providers) = (Caches::default(), Providers::default());
-        let place = Place::new(Program::default(), Timestamp::UNIX_EPOCH);
-        for owner in ["a", "b"] {
-            place.plant(owner, Some(Mark::new("c", owner, Some(owner))), &Fields::default());
-        }
-        providers.put("lab", Arc::new(Simulated::new(&place, "c")));
-        let planning = Planning::new(&context, &caches, "c", &providers);
-        let treasury = Treasury::new(&context, &caches, &planning, &Sights::default());
-        let environment: Environment = serde_json::from_value(json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab", "generation": 1},
-            "spec": {"deployer": {"name": "simulated"}, "guardrails": {"maxInstances": 3}},
-        }))
-        .expect("an Environment");
-        let (one, mut account) = (Added { instances: 1, ..Added::default() }, Account::default());
-
-        let usage = treasury.usage(&environment, one, &mut account).await.expect("a look");
-        assert_eq!((usage.instances, treasury.looks.get()), (Some(2), 1), "there is room for the last");
-        account.spend(one);
-        account.begin("call", one, &machine(5, &["call"]), &caches.machines);
-        for _ in 0..100 {
-            let usage = treasury.usage(&environment, one, &mut account).await.expect("a look");
-            assert_eq!(usage.instances, Some(3), "there is none while it may be made");
-        }
-        assert_eq!(treasury.looks.get(), 2, "whoever comes first looks, and all others go by that");
-
-        caches.machines.apply(kube::runtime::watcher::Event::Apply(machine(6, &[])));
-        let usage = treasury.usage(&environment, one, &mut account).await.expect("a look");
-        assert_eq!((usage.instances, treasury.looks.get()), (Some(2), 3), "it made nothing, and that is seen to");
-    }
 }
