@@ -41,7 +41,6 @@ pub use self::question::{Outdated, Question, outdated};
 use self::ticket::{Spent, Ticket};
 use crate::gate::{self, Evidence, Gpus, Requesters, Standing, Usage, Verdict};
 use crate::intent::Outcome;
-use crate::machine::next_call;
 
 /// Everything that the answer depends on.
 #[derive(Debug, Clone, Copy)]
@@ -119,9 +118,7 @@ pub struct Authorized {
 
 /// A verdict for each step of an object, in their order.
 pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
-    // A call that surely was not made left its entry in the ledger: the next try is the same call.
-    let next = input.steps.iter().map(|step| next_call(input.owner, step, input.done, input.intents));
-    let under_way: BTreeSet<String> = input.intents.iter().map(|intent| intent.id.clone()).chain(next).collect();
+    let under_way: BTreeSet<String> = input.intents.iter().map(|intent| intent.id.clone()).collect();
     let unasked = standings(input, None, &under_way);
     let answers: Vec<Vec<Standing>> = input.sets.iter().map(|set| standings(input, Some(set), &under_way)).collect();
     let leaves = input.steps.iter().enumerate().map(|(place, step)| {

@@ -32,7 +32,7 @@ use setpoint_api::step::{Refusal, Target};
 pub use self::departure::hold_arrivals;
 pub use self::lifetime::expires_at;
 pub use self::news::is_news;
-pub use self::record::{Settlement, begin, is_released, next_call, settle, strike_off};
+pub use self::record::{Settlement, begin, is_released, settle, strike_off};
 pub use self::sight::{Seen, observed};
 pub use self::standing::{Held, HeldBy, Standing, concerns_people, reason};
 pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, stood, unseen, wanted};

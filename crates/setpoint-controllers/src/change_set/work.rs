@@ -172,17 +172,16 @@ fn is_there(environment: &Environment, target: &Target) -> bool {
     is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())
 }
 
-/// The ids of the calls under way for the objects of some steps, and of those that would be made next.
+/// The ids of the calls under way for the objects of some steps.
 pub(super) fn calls_under_way(caches: &Caches, steps: &[Step]) -> BTreeSet<String> {
-    let of_machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
-    let calls = of_machines.filter_map(|step| {
-        let machine = caches.machines.get(&Name::new(&step.target.namespace, &step.target.name))?;
-        let status = machine.status.clone().unwrap_or_default();
-        let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-        let next = machine::next_call(uid, step, &status.done, &status.intents);
-        Some(status.intents.into_iter().map(|intent| intent.id).chain([next]))
+    let machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
+    let machines =
+        machines.filter_map(|step| caches.machines.get(&Name::new(&step.target.namespace, &step.target.name)));
+    let calls = machines.flat_map(|machine| {
+        let intents = machine.status.as_ref().map(|status| status.intents.clone()).unwrap_or_default();
+        intents.into_iter().map(|intent| intent.id)
     });
-    calls.flatten().collect()
+    calls.collect()
 }
 
 /// Who wrote what each step of a change set is for, as whoever acts will see it.

@@ -109,7 +109,7 @@ impl<'a> Budget<'a> {
     pub(super) fn admit(&mut self, step: &'a Step) -> Verdict {
         let demand = self.demand(step);
         let mut needs = self.levels(&demand);
-        // A call that has its entry is counted already: trying it again adds nothing.
+        // A call that is under way is counted already: trying it again adds nothing.
         if !self.is_counted(step) {
             needs.extend(self.windows(step, &demand));
         }

@@ -88,7 +88,7 @@ impl<'a> Recent<'a> {
         Recent { now, entries, added: 0 }
     }
 
-    /// Whether a step was begun within the hour by one of these calls, so that it is counted already.
+    /// Whether a step was begun within the hour by a call that is still under way, so that it is counted already.
     pub(super) fn has(&self, digest: &str, under_way: &BTreeSet<String>) -> bool {
         let is_under_way = |entry: &LedgerEntry| entry.intent.as_ref().is_some_and(|id| under_way.contains(id));
         self.entries.iter().any(|entry| entry.digest == digest && is_under_way(entry))

@@ -58,8 +58,7 @@ pub struct Input<'a> {
     pub used_nonces: &'a BTreeSet<(String, String)>,
     /// What was done lately and counts against a budget.
     pub ledger: &'a [LedgerEntry],
-    /// The ids of calls whose outcome is not known, and of those that would be made next: to try one of them again is not to
-    /// do its step once more.
+    /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
     pub under_way: &'a BTreeSet<String>,
     /// What is there now.
     pub usage: Usage,

@@ -62,8 +62,10 @@ pub fn begin(
     if status.intents.len() >= MAX_INTENTS {
         return None;
     }
+    let earlier = status.done.last().map(|done| done.at.to_string()).unwrap_or_default();
+    let number = status.intents.len().to_string();
     Some(Intent {
-        id: next_call(uid, step, &status.done, &status.intents),
+        id: derived_name::derive(&step.target.name, MAX_INTENT_ID, &[uid, &step.digest, &earlier, &number]),
         action: step.action,
         digest: step.digest.clone(),
         started_at: now,
@@ -71,13 +73,6 @@ pub fn begin(
         provider_id: step.provider_id.clone().filter(|_| step.action != Action::Create),
         change_set,
     })
-}
-
-/// The id of the next call for a step, given what was done and what is under way.
-pub fn next_call(uid: &str, step: &Step, done: &[DoneStep], intents: &[Intent]) -> String {
-    let earlier = done.last().map(|done| done.at.to_string()).unwrap_or_default();
-    let number = intents.len().to_string();
-    derived_name::derive(&step.target.name, MAX_INTENT_ID, &[uid, &step.digest, &earlier, &number])
 }
 
 /// Takes a call off the record that surely had no effect.

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, StepState, StepStatus};
-use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey, Guardrails, LedgerEntry};
+use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
 use setpoint_core::authority::{Authorized, Input, Set, authorize, close, is_unrecorded, record_done};
-use setpoint_core::gate::{Evidence, Signature, Usage, Verdict, ledger_entry};
+use setpoint_core::gate::{Evidence, Signature, Usage, Verdict};
 use setpoint_core::intent::Outcome;
-use setpoint_core::machine::next_call;
 
 const OWNER: &str = "uid-of-web";
 pub(crate) const EXPIRY_S: i64 = 600;
@@ -420,47 +419,6 @@ fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_cal
         let replace = Intent { action: Action::Replace, ..intent("call", "c", set, 0) };
         let record = close(Vec::new(), replace, &Outcome::Removed { provider_id: "101".into() }, time(5));
         assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
-    }
-}
-
-#[test]
-fn a_call_that_was_not_made_does_not_stand_in_its_own_way() {
-    let (step, limits) = (step("c"), Guardrails { max_destroys_per_hour: Some(1), ..Guardrails::default() });
-    let own = next_call(OWNER, &step, &[], &[]);
-    let waits = "waits: maxDestroysPerHour 1 is used up";
-    let rows = [
-        ("nothing was entered", None, vec![], "may run"),
-        ("it was entered, and then not made", Some(own.as_str()), vec![], "may run"),
-        ("the same step was entered by another call", Some("another"), vec![], waits),
-        (
-            "it was entered, made and done, and is to be done again",
-            Some(own.as_str()),
-            vec![done("c", None, 12)],
-            waits,
-        ),
-    ];
-    for (name, entered, done, verdict) in rows {
-        let ledger: Vec<LedgerEntry> =
-            entered.and_then(|intent| ledger_entry(&step, intent, &limits, time(10))).into_iter().collect();
-        let answer = authorize(&Input {
-            steps: std::slice::from_ref(&step),
-            environment: "lab",
-            owner: OWNER,
-            generation: Some(GENERATION),
-            requested_by: "dave",
-            done: &done,
-            sets: &[],
-            approval: Some(&policy(0, false)),
-            guardrails: Some(&limits),
-            expires_at: None,
-            ledger: &ledger,
-            intents: &[],
-            usage: Usage::default(),
-            gpus: &BTreeMap::new(),
-            cluster_uid: "cluster",
-            now: time(20),
-        });
-        assert!(answer[0].verdict.to_string().starts_with(verdict), "{name}: {}", answer[0].verdict);
     }
 }
 

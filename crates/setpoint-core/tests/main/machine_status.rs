@@ -6,7 +6,7 @@ use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
     DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle, stood,
-    strike_off, unseen, wanted,
+    unseen, wanted,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -382,9 +382,6 @@ fn a_call_has_one_id_until_something_is_done() {
     let one = begin(&status, "uid-web", step, None, 1, now()).expect("an intent");
     let again = begin(&status, "uid-web", step, None, 2, now()).expect("an intent");
     assert_eq!((one.action, &one.id), (Action::Create, &again.id));
-    let mut refused = MachineStatus { intents: vec![one.clone()], ..status.clone() };
-    strike_off(&mut refused, &one.id);
-    assert_eq!(begin(&refused, "uid-web", step, None, 1, now()).expect("an intent").id, one.id, "it was not made");
     let mut later = status.clone();
     let digest = "d".to_owned();
     let step_done = DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false };
