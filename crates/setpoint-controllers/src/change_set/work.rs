@@ -88,10 +88,11 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Whether what a step is for is there as the change set says, so that it may still be wanted.
+    /// Whether what a step is for is there as the change set says, or wants it all the same.
     pub(super) fn may_want(&self, step: &Step) -> bool {
-        let is_written = self.machines.get(&step.target).is_some_and(|object| object.is_written);
-        is_written || self.guests.contains(&step.target)
+        let wants = |object: &Object| wants(&object.machine).is_some_and(|wants| wants.contains(step.digest.as_str()));
+        let may_want = self.machines.get(&step.target).is_some_and(|object| object.is_written || wants(object));
+        may_want || self.guests.contains(&step.target)
     }
 
     /// Whether something that the change set brings along was never written as it says. What was, and was done or became

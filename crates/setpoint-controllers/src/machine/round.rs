@@ -146,7 +146,8 @@ impl Machines {
         let mut others =
             machine.spec.depends_on.iter().map(|name| self.caches.machines.get(&Name::new(namespace, name)));
         // One that goes waits for those that depend on it.
-        desired.deletion.is_none() && others.all(|other| other.is_some_and(|other| machine::is_settled(&other)))
+        let waits = desired.deletion.is_none() && !machine.spec.depends_on.is_empty();
+        waits && others.all(|other| other.is_some_and(|other| machine::is_settled(&other)))
     }
 
     /// Writes down what was seen where no step is taken. `again` is one that this round has taken, and that would be taken

@@ -11,7 +11,6 @@ use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
-use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{KIND, SYNCED, condition, is_settled};
 use setpoint_core::workload::selection::controller_of;
 
@@ -57,9 +56,6 @@ fn of_machine(change: &Change<Machine>, machines: &Cache<Machine>, sights: &Sigh
     }
     if gives_back(change) {
         wake_held(&machine.spec.environment, machines, |held| sights.wake(held));
-    } else if made_nothing(change) {
-        let held = machines.by(&MACHINES_BY_LIMIT, &machine.spec.environment);
-        held.first().into_iter().for_each(|held| sights.wake(Name::of(&**held)));
     }
     if !is_turning(change) {
         return;
@@ -98,16 +94,6 @@ fn gives_back(change: &Change<Machine>) -> bool {
     };
     let ((was_there, cost_then), (is_there, cost)) = (takes(before), after.as_deref().map(takes).unwrap_or_default());
     after.is_none() || (was_there && !is_there) || cost < cost_then
-}
-
-/// Whether a call came to an end that was to make a guest and made none. Room was kept for one, and one other may have it.
-fn made_nothing(change: &Change<Machine>) -> bool {
-    let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
-    let makes = |machine: &Machine| {
-        machine.status.iter().flat_map(|status| &status.intents).any(|intent| makes_a_guest(intent.action))
-    };
-    let has_none = after.status.as_ref().is_none_or(|status| status.run.is_none());
-    makes(before) && !makes(after) && has_none
 }
 
 /// Those that a limit of an Environment holds back.
@@ -222,33 +208,6 @@ mod tests {
             "spec": {"deployer": {"name": "simulated"}}, "status": {"instances": instances},
         }))
         .expect("an Environment")
-    }
-
-    #[test]
-    fn what_a_limit_holds_is_woken_when_a_call_made_nothing() {
-        let held = json!({"conditions": [{"type": "Synced", "status": "False", "reason": "OverLimit"}]});
-        let intent =
-            json!({"id": "call", "action": "Create", "digest": "d", "startedAt": "2026-03-01T12:00:00Z", "epoch": 1});
-        let rows = [
-            ("its outcome is not known", json!({"intents": [intent]}), 0),
-            ("it made a guest", json!({"run": "running"}), 0),
-            ("it made none", json!({}), 1),
-        ];
-        for (name, status, expected) in rows {
-            let (caches, sights) = (Caches::default(), Sights::default());
-            let queue = Arc::new(Queue::new(crate::queue::Options::default()));
-            for name in ["held", "held-too"] {
-                caches.machines.apply(Event::Apply(with_status(name, held.clone())));
-            }
-            caches.machines.apply(Event::Apply(with_status("other", json!({"intents": [intent]}))));
-            sights.connect(&queue);
-            wire(&caches, &queue, &sights);
-            let mut after = with_status("other", status);
-            after.metadata.resource_version = Some("2".to_owned());
-            caches.machines.apply(Event::Apply(after));
-            let woken = queue.ready().iter().filter(|machine| machine.name.starts_with("held")).count();
-            assert_eq!(woken, expected, "{name}");
-        }
     }
 
     #[test]

@@ -118,25 +118,26 @@ pub fn progress(
 }
 
 /// What is left of a decision: nothing of the steps that are stale, and of those that are done that they could be. What came
-/// after that, such as another policy or the end of an approval, asks nobody about them again.
+/// after that, such as another policy or the end of an approval, asks nobody about them again. Of what a review counts for,
+/// that is left which still has leave by it.
 fn undecided(decision: &Decision, steps: &[Step], states: &[StepStatus]) -> Decision {
-    let states: BTreeMap<(&str, &str), StepState> =
-        states.iter().map(|step| ((&*step.id, &*step.digest), step.state)).collect();
+    let states: BTreeMap<(&str, &str), (StepState, bool)> =
+        states.iter().map(|step| ((&*step.id, &*step.digest), (step.state, step.spent))).collect();
     let state = |judged: &Judged| states.get(&(&*judged.step, &*judged.digest)).copied();
-    let left = |judged: &Judged| match state(judged) {
+    let left = |judged: &Judged| match state(judged).map(|(state, _)| state) {
         Some(StepState::Stale) => None,
         Some(StepState::Done) => Some(Judged { verdict: Verdict::Run, ..judged.clone() }),
         _ => Some(judged.clone()),
     };
-    // A rejection holds wherever it is asked; and a guest that belongs to nothing may be gone by just this approval.
+    // A rejection holds all the same; and a guest that belongs to nothing may be gone by just this approval.
     let guests: BTreeSet<&str> =
         steps.iter().filter(|step| step.target.kind == GUEST).map(|step| step.id.as_str()).collect();
-    let is_outdated = |judged: &&Judged| {
-        let is_stale = state(judged) == Some(StepState::Stale);
-        is_stale && !judged.verdict.is_rejected() && !guests.contains(judged.step.as_str())
+    let is_void = |judged: &&Judged| {
+        let is_spent = state(judged).is_some_and(|(_, is_spent)| is_spent);
+        is_spent && !judged.verdict.is_rejected() && !guests.contains(judged.step.as_str())
     };
-    let outdated = decision.steps.iter().filter(is_outdated).map(|judged| judged.step.as_str()).collect();
-    let told = |review: &Reviewed| Reviewed { outcome: left_of(&review.outcome, &outdated), ..review.clone() };
+    let void = decision.steps.iter().filter(is_void).map(|judged| judged.step.as_str()).collect();
+    let told = |review: &Reviewed| Reviewed { outcome: left_of(&review.outcome, &void), ..review.clone() };
     Decision {
         steps: decision.steps.iter().filter_map(left).collect(),
         reviews: decision.reviews.iter().map(told).collect(),
@@ -144,10 +145,10 @@ fn undecided(decision: &Decision, steps: &[Step], states: &[StepStatus]) -> Deci
     }
 }
 
-/// What a review counts for while nobody is asked about these steps.
-fn left_of(outcome: &Outcome, outdated: &BTreeSet<&str>) -> Outcome {
+/// What a review counts for, given the steps that have no leave by it any more.
+fn left_of(outcome: &Outcome, void: &BTreeSet<&str>) -> Outcome {
     let Outcome::Counted { steps } = outcome else { return outcome.clone() };
-    let steps: BTreeSet<String> = steps.iter().filter(|step| !outdated.contains(step.as_str())).cloned().collect();
+    let steps: BTreeSet<String> = steps.iter().filter(|step| !void.contains(step.as_str())).cloned().collect();
     match steps.is_empty() {
         true => Outcome::Ignored { reason: Discount::Outdated },
         false => Outcome::Counted { steps },
@@ -168,9 +169,14 @@ impl Subject<'_> {
         let is_there_no_more = self.work.is_none() && self.step.target.kind != GUEST;
         match self.old.and_then(|old| old.object.as_deref()) {
             Some(uid) => is_there_no_more || self.work.is_some_and(|work| work.uid.is_some_and(|other| other != uid)),
-            // What makes an object's guest may be asked about before the object is there; nothing else is.
-            None => is_there_no_more && !matches!(self.step.action, Action::Create | Action::Adopt),
+            // What is asked about before an object is there is for its first generation.
+            None => is_there_no_more && (self.removes() || self.old.is_some_and(|old| old.generation > Some(1))),
         }
+    }
+
+    /// Whether it is for an object that goes.
+    fn removes(&self) -> bool {
+        matches!(self.step.action, Action::Delete | Action::Release)
     }
 
     /// The generation of the object with which it is as the change set says, from when that was first looked at: what is
@@ -237,10 +243,10 @@ impl Subject<'_> {
         }
         if self.is_for_another() {
             let is_begun = self.old.is_some_and(|old| old.state == StepState::Running);
-            let gone = match self.step.action {
-                _ if is_begun => Some((StepState::Done, "it was begun for an object that is gone")),
-                Action::Delete | Action::Release => Some((StepState::Done, "the object is gone")),
-                _ => (!self.is_rejected()).then_some((StepState::Stale, "it was for an object that is gone")),
+            let gone = match () {
+                () if is_begun => Some((StepState::Done, "it was begun for an object that is gone")),
+                () if self.removes() => Some((StepState::Done, "the object is gone")),
+                () => (!self.is_rejected()).then_some((StepState::Stale, "it was for an object that is gone")),
             };
             if let Some((state, why)) = gone {
                 return (state, Some(why.to_owned()));

@@ -47,9 +47,9 @@ impl fmt::Display for Outdated<'_> {
 }
 
 /// Those that are outdated, by uid, given the digests of the steps that are to be taken for the object now; while these are
-/// not known, none is. Of all that ask about what is wanted, the one does that has its approvals already, then the one that
-/// asks about most of it, and of several the last; what was rejected in one is asked in none. What is not written yet is
-/// judged when it is.
+/// not known, none is. Of all that ask about what is wanted, the one does that asks about most of it; of several the one that
+/// has its approvals already, and else the last; what was rejected in one is asked in none. What is not written yet is judged
+/// when it is.
 pub fn outdated<'a>(questions: &[Question<'a>], wanted: Option<&BTreeSet<&str>>) -> BTreeMap<&'a str, Outdated<'a>> {
     let mut outdated = BTreeMap::new();
     let Some(wanted) = wanted else { return outdated };
@@ -61,7 +61,7 @@ pub fn outdated<'a>(questions: &[Question<'a>], wanted: Option<&BTreeSet<&str>>)
     let current = || questions.iter().filter(|question| question.is_written);
     let asking = current()
         .filter(|question| asks(question) > 0)
-        .max_by_key(|question| (question.is_approved, asks(question), question.order()));
+        .max_by_key(|question| (asks(question), question.is_approved, question.order()));
     for question in current().filter(|question| asking.is_none_or(|asking| asking.uid != question.uid)) {
         let mut listed = question.open.iter().filter(|digest| wanted.contains(**digest));
         let why = match (listed.clone().next(), asking.filter(|_| asks(question) > 0)) {
@@ -166,6 +166,12 @@ mod tests {
                 vec![approved(own("1", 1, &["a"])), question("2", 2, &["a"])],
                 Some(&["a"]),
                 &[("2", AskedIn("1"))],
+            ),
+            (
+                "one that has its approvals does not ask about all that is wanted",
+                vec![approved(question("1", 1, &["a"])), own("2", 2, &["a", "b"])],
+                Some(&["a", "b"]),
+                &[("1", AskedIn("2"))],
             ),
             (
                 "in the same second",

@@ -127,7 +127,7 @@ pub enum Discount {
     /// The same person said the same again later: one person counts once.
     #[serde(rename_all = "camelCase")]
     Repeated { by: String },
-    /// Nobody is asked about its steps in this change set any more.
+    /// No step has leave by this change set any more that it counted for.
     Outdated,
 }
 
@@ -360,7 +360,7 @@ impl fmt::Display for Discount {
             Discount::NonceUsed => f.write_str("its nonce was used before"),
             Discount::Superseded { by } => write!(f, "the same person decided otherwise later, by {by}"),
             Discount::Repeated { by } => write!(f, "the same person said so again, by {by}, and counts once"),
-            Discount::Outdated => f.write_str("nobody is asked about its steps in this change set any more"),
+            Discount::Outdated => f.write_str("its steps have no leave by this change set any more"),
         }
     }
 }

@@ -89,6 +89,7 @@ mod tests {
             assert_eq!(held.len() + steps.len(), all, "{name}");
         }
     }
+
     #[test]
     fn a_machine_says_what_its_environment_does_not_get_any_more() {
         let create = || vec![step(Action::Create, &[])];

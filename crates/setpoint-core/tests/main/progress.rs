@@ -231,7 +231,7 @@ fn a_step_is_as_far_as_what_was_begun_and_done_for_it() {
         (
             "the object is gone before anybody wrote it as it says",
             Action::Update,
-            vec![],
+            vec![StepStatus { generation: Some(2), ..recorded("sha256:a", Waiting) }],
             waits(),
             None,
             None,
@@ -519,15 +519,17 @@ fn a_change_set_is_about_one_write_of_an_object() {
 }
 
 #[test]
-fn a_review_counts_for_nothing_that_nobody_is_asked_about() {
+fn a_review_counts_for_nothing_that_has_no_leave_by_it_any_more() {
     let counted = || Outcome::Counted { steps: BTreeSet::from(["shop/web/step".to_owned()]) };
     let outdated = || Outcome::Ignored { reason: Discount::Outdated };
     let unwanted = || Known { wanted: Some(BTreeSet::new()), ..Known::default() };
     let elsewhere = || Known { outdated: Some("people are asked elsewhere"), ..Known::default() };
+    let tried = || Known { done: vec![DoneStep { unseen: true, ..done(Some("uid"), NOW).remove(0) }], ..unwanted() };
     let rows = [
         ("it is asked about", Verdict::Run, Known::default(), counted()),
-        ("it is no longer to be done", Verdict::Run, unwanted(), outdated()),
-        ("people are asked elsewhere", waits(), elsewhere(), outdated()),
+        ("it is not wanted for now, and would still have leave by it", Verdict::Run, unwanted(), counted()),
+        ("people are asked elsewhere", waits(), elsewhere(), counted()),
+        ("it was tried in vain", Verdict::Run, tried(), outdated()),
         ("a rejection holds all the same", rejected(), unwanted(), counted()),
         ("it was done by it", waits(), Known { done: done(Some("uid"), NOW), ..unwanted() }, counted()),
     ];

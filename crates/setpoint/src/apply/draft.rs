@@ -156,10 +156,11 @@ impl Write {
     pub(crate) async fn still_holds(&self, session: &Session, force: bool) -> Result<bool> {
         let path = self.resource.path(self.namespace.as_deref(), Some(&self.name));
         let exists = matches!(session.server.read(&path, JSON).await?, Answer::Found(_));
-        match apply(session, self, &format!("&dryRun=All&force={force}")).await? {
-            Reply::Done(result) => Ok(self.is_as_shown(result, exists)),
-            Reply::Refused(_) => Ok(false),
-        }
+        let reply = apply(session, self, &format!("&dryRun=All&force={force}")).await?;
+        let result = reply.object();
+        let would_be =
+            result.with_context(|| format!("cannot write {} {}", self.change.kind, inert(&self.change.title())))?;
+        Ok(self.is_as_shown(would_be, exists))
     }
 
     /// Whether what the server answers is what was shown. It `exists` if the server did not make it for this answer.

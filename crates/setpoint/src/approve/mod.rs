@@ -126,10 +126,12 @@ impl Arguments {
         let comment = self.comment.clone();
         let (change_set_uid, signer) = (set.metadata.uid.clone(), signer.as_ref());
         let verdict = Verdict { namespace, gate: name, change_set_uid, decision, digests, comment, signer };
+        // Others may have said something while this was read.
+        let before = sets.get_opt(name).await.ok().flatten().unwrap_or_else(|| set.clone());
         let review = give(session, &user, verdict).await?.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
         let left = match decision {
-            Decision::Approve => Left::after(session, &set, &steps).await,
+            Decision::Approve => Left::after(session, &before, &steps).await,
             Decision::Reject | Decision::Comment => Vec::new(),
         };
         let rest: String = left.iter().map(|left| format!("; {}", inert(&left.sentence()))).collect();
