@@ -42,6 +42,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             guardrails: None,
             expires_at: None,
             evidence: &[],
+            asked_at: &BTreeMap::new(),
             used_nonces: &BTreeSet::new(),
             ledger: &[],
             under_way: &BTreeSet::new(),
