@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use serde_json::json;
-use setpoint_testkit::proof;
+use serde_json::{Value, json};
+use setpoint_testkit::{proof, wait_for};
 
-use super::cluster::{Cluster, MACHINES, machine, text};
+use super::cluster::{Cluster, MACHINES, PATIENCE, condition, machine, text};
 use crate::SETPOINT;
 
 const KILLS: u32 = 100;
@@ -39,6 +39,12 @@ async fn an_apply_that_is_cut_short_is_carried_out_once_by_whoever_says_it_again
         cluster.server.restart().await?;
         note_leaves(&cluster, &mut used).await?;
     }
+    // While a call is under way nobody can say what comes after it, and so nobody can agree to that.
+    wait_for("every Machine to be at rest", PATIENCE, || async {
+        let machines = cluster.list(MACHINES).await?;
+        Ok(machines.iter().all(is_at_rest).then_some(()))
+    })
+    .await?;
     let output = begin(&cluster, kills)?.wait_with_output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     note_leaves(&cluster, &mut used).await?;
@@ -54,6 +60,14 @@ async fn an_apply_that_is_cut_short_is_carried_out_once_by_whoever_says_it_again
     ensure!(made <= most, "{made} guests were made, and {most} were asked for");
     println!("{kills} kills, {made} guests made, {} approvals used", used.len());
     Ok(())
+}
+
+/// Whether nothing is done for a Machine before somebody says something.
+fn is_at_rest(machine: &Value) -> bool {
+    let (synced, status) = (condition(machine, "Synced"), &machine["status"]);
+    let is_told = status["observedGeneration"] == machine["metadata"]["generation"];
+    let is_settled = status["intents"].as_array().is_none_or(Vec::is_empty);
+    is_told && is_settled && (synced["status"] == "True" || synced["reason"] == "Waiting")
 }
 
 /// Has `setpoint apply` ask for Machines with data, of an image that only new guests can have.
