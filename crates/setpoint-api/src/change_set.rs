@@ -184,14 +184,9 @@ pub struct StepStatus {
     /// The object, by its uid, for which it is being taken, or that was as the change set says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// The generation of the object with which it is as the change set says, or for which its controller asks: with any other
-    /// the step has no leave by it.
+    /// The generation of the object with which it is as the change set says: with any other the step has no leave by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// When it came to be asked about: an approval from before that was of something else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Time>")]
-    pub asked_at: Option<Timestamp>,
 }
 
 /// A nonce, and the review that used it.

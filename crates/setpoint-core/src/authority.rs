@@ -96,8 +96,6 @@ pub struct Set<'a> {
     pub objects: BTreeMap<&'a str, &'a str>,
     /// The generations of objects with which these are as it says, by the digests of their steps.
     pub generations: BTreeMap<&'a str, i64>,
-    /// When it came to ask about steps, by their digests.
-    pub asked_at: BTreeMap<&'a str, Timestamp>,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
@@ -208,7 +206,6 @@ impl<'a> Set<'a> {
             done: done.map(digest).collect(),
             objects: states.iter().filter_map(|state| Some((digest(state), state.object.as_deref()?))).collect(),
             generations: states.iter().filter_map(|state| Some((digest(state), state.generation?))).collect(),
-            asked_at: states.iter().filter_map(|state| Some((digest(state), state.asked_at?))).collect(),
             evidence,
             used_nonces,
         })
@@ -300,14 +297,12 @@ fn gate_input<'a>(
     under_way: &'a BTreeSet<String>,
 ) -> gate::Input<'a> {
     static NO_NONCES: BTreeSet<(String, String)> = BTreeSet::new();
-    static NO_TIMES: BTreeMap<&str, Timestamp> = BTreeMap::new();
     gate::Input {
         steps: input.steps,
         approval: input.approval,
         guardrails: input.guardrails,
         expires_at: input.expires_at,
         evidence: set.map_or(&[], |set| &set.evidence),
-        asked_at: set.map_or(&NO_TIMES, |set| &set.asked_at),
         used_nonces: set.map_or(&NO_NONCES, |set| &set.used_nonces),
         ledger: input.ledger,
         under_way,

@@ -113,12 +113,6 @@ impl Case {
         approves && recorded.len() >= MAX_NONCES && !review.metadata.uid.as_ref().is_some_and(is_recorded)
     }
 
-    /// When steps came to be asked about, by their digests.
-    pub(super) fn asked_at(&self) -> BTreeMap<&str, Timestamp> {
-        let states = self.status().map_or(&[][..], |status| &status.step_states);
-        states.iter().filter_map(|state| Some((state.digest.as_str(), state.asked_at?))).collect()
-    }
-
     /// The nonces that were used by reviews that are gone.
     pub(super) fn used_nonces(&self) -> BTreeSet<(String, String)> {
         let present: BTreeSet<&str> =

@@ -128,7 +128,6 @@ impl ChangeSets {
             guardrails: spec.guardrails.as_ref(),
             expires_at: None,
             evidence: &case.evidence(),
-            asked_at: &case.asked_at(),
             used_nonces: &case.used_nonces(),
             ledger: status.map_or(&[][..], |status| &status.ledger),
             under_way: &work::calls_under_way(&self.caches, steps),

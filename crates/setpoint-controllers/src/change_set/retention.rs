@@ -121,7 +121,6 @@ mod tests {
             spent: false,
             object: None,
             generation: None,
-            asked_at: None,
         };
         let decision = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
         Progress { phase, step_states: vec![step], conditions: Vec::new(), decision }

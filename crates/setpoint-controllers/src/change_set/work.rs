@@ -122,9 +122,7 @@ impl Object {
         let is_written = is_written(change_set, target, &machine);
         let brought = brings(change_set, target);
         let is_brought = brought.is_some() || change_set.spec.deletes.contains(target);
-        let own =
-            controller_of(&change_set.metadata).is_some_and(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref());
-        let generation = machine.metadata.generation.filter(|_| brought.is_some() || own);
+        let generation = machine.metadata.generation.filter(|_| brought.is_some());
         let version = generation.map(|generation| Version { generation, is_as_said: is_written });
         let is_told = is_told(caches, &machine);
         let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };

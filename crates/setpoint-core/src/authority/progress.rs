@@ -33,11 +33,11 @@ pub struct Work<'a> {
     pub outdated: Option<&'a str>,
     /// Whether the change set brought it along, or that it goes, and it is as that says.
     pub is_brought: bool,
-    /// How it stands to what the change set brings along of it, or asks about for its controller; none where it is neither.
+    /// How it stands to what the change set brings along of it; none where that is nothing.
     pub version: Option<Version>,
 }
 
-/// An object that a change set is about, as it is there.
+/// An object that a change set brings along, as it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     pub generation: i64,
@@ -104,7 +104,6 @@ pub fn progress(
             spent,
             object: object.map(str::to_owned),
             generation: subject.generation(!change_set.spec.objects.is_empty()),
-            asked_at: subject.asked_at(status),
         });
     }
     let decision = undecided(decision, &status.steps, &step_states);
@@ -183,21 +182,11 @@ impl Subject<'_> {
     /// The generation of the object with which it is as the change set says, from when that was first looked at: what is
     /// not written yet will be with the next write.
     fn generation(&self, is_brought: bool) -> Option<i64> {
-        // A removal is of the guest, whatever else is written.
         let first = || match self.work {
-            _ if self.removes() => None,
             Some(work) => work.version.map(|version| version.generation + i64::from(!version.is_as_said)),
             None => (is_brought && self.step.target.kind != GUEST).then_some(1),
         };
         self.old.and_then(|old| old.generation).or_else(first)
-    }
-
-    /// When it came to be asked about: with the change set, or with the look by which it came into it later.
-    fn asked_at(&self, status: &ChangeSetStatus) -> Option<Timestamp> {
-        match self.old {
-            Some(old) => old.asked_at,
-            None => status.observed_at.filter(|_| !status.step_states.is_empty()),
-        }
     }
 
     /// Whether the object was written otherwise than the change set says since that was asked about.
@@ -215,9 +204,6 @@ impl Subject<'_> {
 
     /// The object that it is taken for, or that was as the change set says once.
     fn object(&self, state: StepState) -> Option<&str> {
-        if let Some(old) = self.old.filter(|old| is_final(old)) {
-            return old.object.as_deref();
-        }
         let is_its_own = |work: &&Work<'_>| state == StepState::Running || work.is_brought;
         let own = self.work.filter(is_its_own).and_then(|work| work.uid);
         let was_running = self.old.is_some_and(|old| old.state == StepState::Running);

@@ -54,8 +54,6 @@ pub struct Input<'a> {
     pub expires_at: Option<Timestamp>,
     /// What people said of these steps.
     pub evidence: &'a [Evidence<'a>],
-    /// When steps came to be asked about, by digest. Of one that is not here that was when the gate opened.
-    pub asked_at: &'a BTreeMap<&'a str, Timestamp>,
     /// Reviewer and nonce of reviews that are not among the evidence: of other gates, or deleted since.
     pub used_nonces: &'a BTreeSet<(String, String)>,
     /// What was done lately and counts against a budget.

@@ -68,8 +68,7 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
         let asks = step.classes().into_iter().any(|class| approval.requirement(class).approvals > 0);
         for class in step.classes() {
             let requirement = approval.requirement(class);
-            let asked_at = input.asked_at.get(step.digest.as_str()).copied();
-            let judged = judge(&bench, &candidates, &requirement, &requesters, asked_at);
+            let judged = judge(&bench, &candidates, &requirement, &requesters);
             standing.add(&judged, class, &requirement, &requesters);
             // Where people are asked for one class, an approval of another that needs none helps nobody.
             let helps = |judged: &Judgement<'_>| requirement.approvals > 0 || !asks || !judged.approves();
@@ -108,7 +107,6 @@ fn judge<'a>(
     candidates: &[Candidate<'a>],
     requirement: &Requirement<'_>,
     requesters: &BTreeSet<&str>,
-    asked_at: Option<Timestamp>,
 ) -> Vec<Judgement<'a>> {
     let mut last_word: BTreeMap<&str, &Evidence<'_>> = BTreeMap::new();
     let mut judged = Vec::with_capacity(candidates.len());
@@ -121,8 +119,7 @@ fn judge<'a>(
         if barred.is_none() && copied.is_none() {
             last_word.insert(&evidence.review.spec.reviewer, evidence);
         }
-        let outrun = || asked_at.filter(|at| evidence.is_before(*at)).map(|_| Discount::Stale);
-        let discount = barred.or_else(outrun).or_else(|| bench.expired(evidence, requirement)).or(copied);
+        let discount = barred.or_else(|| bench.expired(evidence, requirement)).or(copied);
         judged.push(Judgement { place, evidence, discount });
     }
     for judgement in judged.iter_mut().filter(|judgement| judgement.discount.is_none()) {

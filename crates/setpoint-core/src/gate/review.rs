@@ -180,11 +180,6 @@ impl Evidence<'_> {
         (self.created_at, self.review.spec.decision == review::Decision::Reject, self.name())
     }
 
-    /// Whether it is an approval that was given before then. Its date is in whole seconds, so it may have come within one.
-    pub(super) fn is_before(&self, at: Timestamp) -> bool {
-        self.review.spec.decision == review::Decision::Approve && later(self.created_at, 1) <= at
-    }
-
     /// Until when an approval holds. A rejection holds until it is undone.
     pub(super) fn holds_until(&self, requirement: &Requirement<'_>) -> Option<Timestamp> {
         let spec = &self.review.spec;

@@ -141,17 +141,8 @@ impl Case {
     fn record(mut self, digest: &str) -> Case {
         let (id, digest) = (step(digest).id, digest.to_owned());
         let (state, since) = (StepState::Done, time(0));
-        let recorded = StepStatus {
-            id,
-            digest,
-            state,
-            message: None,
-            since,
-            spent: false,
-            object: None,
-            generation: None,
-            asked_at: None,
-        };
+        let recorded =
+            StepStatus { id, digest, state, message: None, since, spent: false, object: None, generation: None };
         self.status().step_states.push(recorded);
         self
     }
@@ -170,14 +161,6 @@ impl Case {
         case.status().step_states.iter_mut().for_each(|step| {
             (step.state, step.generation) = (StepState::Approved, Some(generation));
             step.object = uid.map(str::to_owned);
-        });
-        case
-    }
-
-    fn asked(self, digest: &str, at: i64) -> Case {
-        let mut case = self.record(digest);
-        case.status().step_states.iter_mut().for_each(|step| {
-            (step.state, step.asked_at) = (StepState::Waiting, Some(time(at)));
         });
         case
     }
@@ -365,8 +348,6 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
         ("the object is yet to be written", vec![approved().about("a", GENERATION + 1, None)], vec![], waits, ""),
         ("the object was written otherwise", vec![approved().about("a", GENERATION - 1, None)], vec![], waits, ""),
         ("it was for one that is gone", vec![approved().about("a", GENERATION, Some("gone"))], vec![], waits, ""),
-        ("it was asked about only after that", vec![approved().asked("a", 12)], vec![], waits, ""),
-        ("it was asked about before that", vec![approved().asked("a", 9)], vec![], "may run", "uid-one-0"),
         (
             "a rejection is not forgotten, however much was done since",
             vec![asked().review("bob", Decision::Reject, "a", 10)],

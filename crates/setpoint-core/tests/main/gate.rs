@@ -67,7 +67,6 @@ impl World {
             guardrails: Some(&self.guardrails),
             expires_at: None,
             evidence: &evidence,
-            asked_at: &BTreeMap::new(),
             used_nonces: &BTreeSet::new(),
             ledger: &self.ledger,
             under_way: &self.under_way,

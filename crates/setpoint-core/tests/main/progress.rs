@@ -50,7 +50,6 @@ fn recorded(digest: &str, state: StepState) -> StepStatus {
         spent: false,
         object: None,
         generation: None,
-        asked_at: None,
     }
 }
 
@@ -517,31 +516,6 @@ fn a_change_set_is_about_one_write_of_an_object() {
     assert_eq!(asked(planned(), Some(&known(4, true))), (Some(4), false), "it was written");
     assert_eq!(asked(planned(), Some(&known(4, false))), (Some(4), true), "it was written otherwise");
     assert_eq!(asked(planned(), Some(&known(6, true))), (Some(4), true), "and what comes later is another question");
-}
-
-#[test]
-fn a_step_is_asked_about_since_it_came_into_its_change_set() {
-    let later = Timestamp::constant(1_794_743_900, 0);
-    let asked_at = |states: Vec<StepStatus>| {
-        let mut change_set = change_set(Mode::Execute, vec![step(Action::Update)], states);
-        change_set.status.as_mut().expect("a status").observed_at = Some(later);
-        let known = Known::default();
-        let states = ask(&change_set, waits(), Some(&known), None).step_states;
-        states.into_iter().find(|state| state.digest == "sha256:a").and_then(|state| state.asked_at)
-    };
-    assert_eq!(asked_at(vec![]), None, "it came with it");
-    assert_eq!(asked_at(vec![recorded("sha256:a", StepState::Waiting)]), None, "and stays");
-    assert_eq!(asked_at(vec![recorded("sha256:b", StepState::Waiting)]), Some(later), "it came in place of another");
-    let asked = StepStatus { asked_at: Some(MADE), ..recorded("sha256:a", StepState::Stale) };
-    assert_eq!(asked_at(vec![asked]), Some(MADE), "whatever became of it meanwhile");
-}
-
-#[test]
-fn what_was_done_was_done_for_one_object() {
-    let done = StepStatus { object: Some("uid-gone".to_owned()), ..recorded("sha256:a", StepState::Done) };
-    let change_set = change_set(Mode::Execute, vec![step(Action::Create)], vec![done]);
-    let state = ask(&change_set, Verdict::Run, Some(&Known::default()), None).step_states.remove(0);
-    assert_eq!((state.state, state.object.as_deref()), (StepState::Done, Some("uid-gone")));
 }
 
 #[test]

@@ -42,7 +42,6 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             guardrails: None,
             expires_at: None,
             evidence: &[],
-            asked_at: &BTreeMap::new(),
             used_nonces: &BTreeSet::new(),
             ledger: &[],
             under_way: &BTreeSet::new(),

@@ -205,25 +205,6 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
 }
 
 #[test]
-fn an_approval_is_of_the_step_as_it_was_asked_about_then() {
-    let yes = |seconds: i64| approve("alice", &["web"]).at(ago(seconds));
-    let no = |seconds: i64| reject("alice", &["web"]).named("earlier").at(ago(seconds));
-    let rows = [
-        ("it was given since", vec![yes(59)], None, "web: may run"),
-        ("it was given in that second", vec![yes(60)], None, "web: may run"),
-        ("it was given before, and the step came back", vec![yes(61)], Some(Discount::Stale), "web: waits"),
-        ("a rejection holds all the same", vec![no(61).named("alice")], None, "web: refused"),
-        ("who took a rejection back is asked anew", vec![no(62), yes(61)], Some(Discount::Stale), "web: waits"),
-    ];
-    for (name, evidence, expected, verdict) in rows {
-        let mut world = world(false, evidence);
-        world.asked_at.insert("sha256:web", ago(60));
-        assert_eq!(ignored(&world, "alice"), expected, "{name}");
-        assert!(world.verdicts()[0].starts_with(verdict), "{name}: {:?}", world.verdicts());
-    }
-}
-
-#[test]
 fn reasons_are_told_in_their_order() {
     // What is wrong with a review is put right one by one, in the order in which it is judged.
     let mut review = approve("alice", &["old"]).signed("stranger").at(ahead(HOUR)).with(|spec| {

@@ -265,33 +265,3 @@ async fn what_was_approved_for_one_write_serves_no_other() -> Result<()> {
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
     Ok(())
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_that_is_gone_does_not_come_back_with_the_step() -> Result<()> {
-    let cluster = Cluster::start(json!({}), json!({})).await?;
-    cluster.appoint("alice", DEFAULT).await?;
-    cluster.make("db", with_data("db:1", json!({}))).await?;
-    cluster.synced("db").await?;
-    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
-    let set = asked(&cluster, &["db:2"]).await?.remove(0);
-    cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
-    asked(&cluster, &["db:3"]).await?;
-    let late = cluster.approve("alice", &set).await?;
-    cluster.answered(&late, "Stale").await?;
-    // Dates are in whole seconds.
-    let second = text(&late["metadata"]["creationTimestamp"]);
-    wait_for("the next second", PATIENCE, || async {
-        let now = jiff::Timestamp::now().as_second();
-        Ok((now > second.parse::<jiff::Timestamp>()?.as_second()).then_some(()))
-    })
-    .await?;
-
-    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
-    let again = asked(&cluster, &["db:2"]).await?.remove(0);
-    let db = cluster.look_again("db").await?;
-    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved this: {db:#}");
-    cluster.approve("alice", &again).await?;
-    let db = cluster.synced("db").await?;
-    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
-    Ok(())
-}

@@ -265,15 +265,8 @@ fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
         of_it
             .max_by_key(|review| (review.metadata.creation_timestamp.clone(), review.spec.decision == Decision::Reject))
     };
-    // What was told that it is of something else is said again.
-    let counts = |review: &Review| review.spec.decision == Decision::Approve && !is_told_void(review);
-    let is_unsaid = |digest: &str| last(digest).is_none_or(|review| !counts(review));
+    let is_unsaid = |digest: &str| last(digest).is_none_or(|review| review.spec.decision != Decision::Approve);
     let digests: Vec<&str> = steps.iter().map(|step| step.digest.as_str()).filter(|digest| is_unsaid(digest)).collect();
     let spec = json!({"gate": set.metadata.name, "decision": "Approve", "digests": digests, "reviewer": person});
     (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
-}
-
-fn is_told_void(review: &Review) -> bool {
-    let mut conditions = review.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| matches!(condition.reason.as_deref(), Some("Stale" | "Outdated")))
 }
