@@ -15,8 +15,9 @@ use crate::observation::{Config, Reading};
 use crate::registry::{Capabilities, Field, Normalizer, OtherKeys, Unit};
 use crate::value::{Fields, Map, SENSITIVE, Value};
 
-/// The longest text that is shown whole.
-const SHOWN_CHARACTERS: usize = 64;
+/// The longest text that is shown whole in a line of many, and to who decides on it.
+const IN_A_LINE: usize = 64;
+const TO_DECIDE: usize = 1024;
 const LINE_ENDS: [char; 2] = ['\r', '\n'];
 
 /// What differs, and what could not be compared.
@@ -263,7 +264,7 @@ impl<'a> Change<'a> {
         let unit = self.field.unit;
         let (hides_from, hides_to) = (self.is_sensitive() || self.hides_from, self.is_sensitive());
         let shown = |value, other, hides| {
-            if hides { SENSITIVE.to_owned() } else { Shown { value, other, unit }.to_string() }
+            if hides { SENSITIVE.to_owned() } else { Shown { value, other, unit, room: TO_DECIDE }.to_string() }
         };
         FieldChange {
             field: self.path().into_owned(),
@@ -315,10 +316,10 @@ impl fmt::Display for Change<'_> {
         match (self.from.filter(|_| !self.hides_from), self.to) {
             (None, Some(_)) if self.hides_from => Ok(()),
             (Some(from), Some(to)) => {
-                let shown = |value, other| Shown { value, other: Some(other), unit };
+                let shown = |value, other| Shown { value, other: Some(other), unit, room: IN_A_LINE };
                 write!(f, " {}->{}", shown(from, to), shown(to, from))
             }
-            (None, Some(to)) => write!(f, " none->{}", Shown { value: to, other: None, unit }),
+            (None, Some(to)) => write!(f, " none->{}", Shown { value: to, other: None, unit, room: IN_A_LINE }),
             (Some(_), None) | (None, None) => Ok(()),
         }
     }
@@ -327,7 +328,11 @@ impl fmt::Display for Change<'_> {
 /// A value of a field as a person reads it, in its provider's unit.
 pub fn text(field: &Field, value: &Value) -> String {
     let hides = field.sensitive || value.is_sensitive();
-    if hides { SENSITIVE.to_owned() } else { Shown { value, other: None, unit: field.unit }.to_string() }
+    if hides {
+        SENSITIVE.to_owned()
+    } else {
+        Shown { value, other: None, unit: field.unit, room: IN_A_LINE }.to_string()
+    }
 }
 
 /// A value in its provider's unit. Of a long one only the part is shown where it first differs from the other.
@@ -335,6 +340,8 @@ struct Shown<'v> {
     value: &'v Value,
     other: Option<&'v Value>,
     unit: Unit,
+    /// How many characters of it are shown.
+    room: usize,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -344,16 +351,15 @@ impl fmt::Display for Shown<'_> {
         }
         let whole = in_unit(self.value, self.unit).to_string();
         let text: Vec<char> = whole.trim_end_matches('⏎').chars().collect();
-        if text.len() <= SHOWN_CHARACTERS {
+        if text.len() <= self.room {
             return f.write_str(&text.iter().collect::<String>());
         }
         let other = self.other.map(|other| in_unit(other, self.unit).to_string()).unwrap_or_default();
         let common = text.iter().zip(other.chars()).take_while(|(one, other)| **one == *other).count();
-        let start = if common < SHOWN_CHARACTERS { 0 } else { common - SHOWN_CHARACTERS / 4 };
-        let start = start.min(text.len() - SHOWN_CHARACTERS);
-        let excerpt: String = text[start..start + SHOWN_CHARACTERS].iter().collect();
-        let (before, after) =
-            (if start > 0 { "…" } else { "" }, if start + SHOWN_CHARACTERS < text.len() { "…" } else { "" });
+        let start = if common < self.room { 0 } else { common - self.room / 4 };
+        let start = start.min(text.len() - self.room);
+        let excerpt: String = text[start..start + self.room].iter().collect();
+        let (before, after) = (if start > 0 { "…" } else { "" }, if start + self.room < text.len() { "…" } else { "" });
         write!(f, "{before}{excerpt}{after} ({} bytes)", whole.len())
     }
 }

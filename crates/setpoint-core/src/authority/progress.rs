@@ -204,6 +204,9 @@ impl Subject<'_> {
 
     /// The object that it is taken for, or that was as the change set says once.
     fn object(&self, state: StepState) -> Option<&str> {
+        if let Some(old) = self.old.filter(|old| is_final(old)) {
+            return old.object.as_deref();
+        }
         let is_its_own = |work: &&Work<'_>| state == StepState::Running || work.is_brought;
         let own = self.work.filter(is_its_own).and_then(|work| work.uid);
         let was_running = self.old.is_some_and(|old| old.state == StepState::Running);

@@ -282,7 +282,14 @@ fn what_is_long_is_shortened_and_what_is_secret_is_hidden_from_debug() {
     let observed = Config::known(fields([("image", "a\nb".into())]));
     let change = diff(&desired, &observed, &RACK).changes[0].shown();
     assert_eq!(change.from.as_deref(), Some("a⏎b"));
-    assert_eq!(change.to, Some(format!("{}… (200 bytes)", "x".repeat(64))));
+    assert_eq!(change.to.as_ref(), Some(&long), "who decides sees what becomes of it");
+    assert!(
+        diff(&desired, &observed, &RACK).changes[0].to_string().ends_with("… (200 bytes)"),
+        "in a line it is short"
+    );
+    let longer = Desired { fields: fields([("image", "x".repeat(2000).as_str().into())]), ..machine("web") };
+    let change = diff(&longer, &observed, &RACK).changes[0].shown();
+    assert_eq!(change.to, Some(format!("{}… (2000 bytes)", "x".repeat(1024))));
 
     let secret = Desired { fields: fields([("env", [("A", Value::secret("s3cret"))].into())]), ..machine("web") };
     let guest: Guest = crate::fixture::guest("1", &secret, secret.fields.clone());

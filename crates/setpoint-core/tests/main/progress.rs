@@ -519,6 +519,14 @@ fn a_change_set_is_about_one_write_of_an_object() {
 }
 
 #[test]
+fn what_was_done_was_done_for_one_object() {
+    let done = StepStatus { object: Some("uid-gone".to_owned()), ..recorded("sha256:a", StepState::Done) };
+    let change_set = change_set(Mode::Execute, vec![step(Action::Create)], vec![done]);
+    let state = ask(&change_set, Verdict::Run, Some(&Known::default()), None).step_states.remove(0);
+    assert_eq!((state.state, state.object.as_deref()), (StepState::Done, Some("uid-gone")));
+}
+
+#[test]
 fn a_review_counts_for_nothing_that_has_no_leave_by_it_any_more() {
     let counted = || Outcome::Counted { steps: BTreeSet::from(["shop/web/step".to_owned()]) };
     let outdated = || Outcome::Ignored { reason: Discount::Outdated };
