@@ -128,6 +128,9 @@ pub struct ChangeSetStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+    /// Where a controller asks: the generation of the object that it asks about. With any other, nothing has leave by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_generation: Option<i64>,
     /// When the observation was made that the steps were computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]

@@ -14,8 +14,9 @@
 //! 2. It is spent, too, for a step that was done by another's leave or by nobody's after it was made: what people
 //!    approved then has happened.
 //! 3. It is spent for everything if the object's record is full and does not reach back to when it was made.
-//! 4. One that brings an object along is about just that write of it: once the object is written otherwise, it says nothing
-//!    any more, also if somebody writes later what it said.
+//! 4. It is about one write of an object: the one that it brings along, the deletion that it announces, or the one that
+//!    made the object's controller ask. Once the object is written again it says nothing any more, also if somebody writes
+//!    later what it said.
 //!
 //! The start that finishes a restart has the restart's leave: who let the guest be stopped for a moment did not let it stay
 //! down.
@@ -96,6 +97,8 @@ pub struct Set<'a> {
     pub objects: BTreeMap<&'a str, &'a str>,
     /// The generations of objects with which these are as it says, by the digests of their steps.
     pub generations: BTreeMap<&'a str, i64>,
+    /// Whether it says of the object that leave is asked for now something else than is written.
+    pub is_contradicted: bool,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
@@ -182,6 +185,7 @@ impl<'a> Set<'a> {
     /// None where it authorizes nothing: it is a preview, it is being deleted, or it was never stored.
     pub fn of(
         change_set: &'a ChangeSet,
+        is_contradicted: bool,
         evidence: Vec<Evidence<'a>>,
         used_nonces: BTreeSet<(String, String)>,
     ) -> Option<Set<'a>> {
@@ -191,6 +195,9 @@ impl<'a> Set<'a> {
         }
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+        let asked_at = change_set.status.as_ref().and_then(|status| status.object_generation);
+        let of_all = steps.iter().filter_map(|step| Some((step.digest.as_str(), asked_at?)));
+        let of_each = states.iter().filter_map(|state| Some((state.digest.as_str(), state.generation?)));
         let done = states.iter().filter(|state| state.state == StepState::Done || state.spent);
         let digest = |state: &'a StepStatus| state.digest.as_str();
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
@@ -205,7 +212,8 @@ impl<'a> Set<'a> {
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
             done: done.map(digest).collect(),
             objects: states.iter().filter_map(|state| Some((digest(state), state.object.as_deref()?))).collect(),
-            generations: states.iter().filter_map(|state| Some((digest(state), state.generation?))).collect(),
+            generations: of_all.chain(of_each).collect(),
+            is_contradicted,
             evidence,
             used_nonces,
         })
@@ -232,7 +240,8 @@ impl<'a> Set<'a> {
     /// otherwise.
     fn is_void(&self, digest: &str, input: &Input<'_>) -> bool {
         let is_anothers = self.objects.get(digest).is_some_and(|uid| *uid != input.owner);
-        let is_otherwise = self.generations.get(digest).is_some_and(|planned| Some(*planned) != input.generation);
+        let is_otherwise = self.is_contradicted
+            || self.generations.get(digest).is_some_and(|planned| Some(*planned) != input.generation);
         let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
         self.done.contains(digest) || is_anothers || is_otherwise || input.intents.iter().any(uses)
     }

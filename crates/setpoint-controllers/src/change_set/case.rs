@@ -6,12 +6,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, StepState, UsedNonce};
 use setpoint_api::environment::Approval;
+use setpoint_api::machine::Machine;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::Target;
 use setpoint_core::authority;
 use setpoint_core::gate::{Evidence, Signature};
+use setpoint_core::machine::target;
 use setpoint_core::workload::selection::controller_of;
 
+use super::work::is_written;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
@@ -76,9 +79,11 @@ impl Case {
         Case { reviews: judged.collect(), surplus, change_set }
     }
 
-    /// The same as the core reads it; none where it authorizes nothing.
-    pub fn as_set(&self) -> Option<authority::Set<'_>> {
-        authority::Set::of(&self.change_set, self.evidence(), self.used_nonces())
+    /// The same as the core reads it, for steps of this Machine if they are of one; none where it authorizes nothing.
+    pub fn as_set(&self, machine: Option<&Machine>) -> Option<authority::Set<'_>> {
+        let is_contradicted =
+            machine.is_some_and(|machine| !is_written(&self.change_set, &target(&machine.metadata), machine));
+        authority::Set::of(&self.change_set, is_contradicted, self.evidence(), self.used_nonces())
     }
 
     /// The digests that a user asks people about here, as long as they can decide.

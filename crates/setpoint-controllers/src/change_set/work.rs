@@ -120,9 +120,9 @@ impl Object {
         machine: Arc<Machine>,
     ) -> Object {
         let is_written = is_written(change_set, target, &machine);
-        let brought = brings(change_set, target);
-        let is_brought = brought.is_some() || change_set.spec.deletes.contains(target);
-        let generation = machine.metadata.generation.filter(|_| brought.is_some());
+        let is_brought = brings(change_set, target).is_some() || change_set.spec.deletes.contains(target);
+        let is_own = controller_of(&change_set.metadata).is_some();
+        let generation = machine.metadata.generation.filter(|_| is_brought || is_own);
         let version = generation.map(|generation| Version { generation, is_as_said: is_written });
         let is_told = is_told(caches, &machine);
         let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };

@@ -51,6 +51,8 @@ impl Environments {
         let held = held(&plan.steps, &verdicts);
         let petition = Petition {
             owner: site::owner(environment),
+            // What belongs to nothing is what it is, whatever the Environment says.
+            generation: None,
             namespace: NAMESPACE,
             environment: name,
             requested_by: requester::NOBODY,
@@ -122,7 +124,7 @@ impl Environments {
             cases,
             done: &[],
             owner: environment.metadata.uid.as_deref().unwrap_or_default(),
-            generation: None,
+            machine: None,
             requested_by: requester::NOBODY,
             cluster: &self.setup.cluster,
             now: round.now,

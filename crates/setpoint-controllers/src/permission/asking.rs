@@ -45,8 +45,9 @@ impl std::fmt::Debug for Asker {
 /// What people are asked.
 #[derive(Debug)]
 pub struct Petition<'a> {
-    /// The object that the steps serve.
+    /// The object that the steps serve, and its generation where what people say is of that one alone.
     pub owner: OwnerReference,
+    pub generation: Option<i64>,
     pub namespace: &'a str,
     pub environment: &'a str,
     pub requested_by: &'a str,
@@ -139,7 +140,8 @@ impl Asker {
     async fn show(&self, set: &ChangeSet, petition: &Petition<'_>, round: &mut Round) -> Result<(), Error> {
         let plan = petition.plan;
         let is_same = set.status.as_ref().is_some_and(|said| {
-            (&said.steps, &said.waiting, &said.refused) == (&plan.steps, &plan.waiting, &plan.refused)
+            let is_told = (&said.steps, &said.waiting, &said.refused) == (&plan.steps, &plan.waiting, &plan.refused);
+            is_told && said.object_generation == petition.generation
         });
         if is_same {
             return Ok(());
@@ -154,6 +156,7 @@ impl Asker {
                 "counts": plan.counts,
                 "hourlyCostDelta": plan.hourly_cost_delta(),
                 "digest": self.planning.key().await?.digest(&json!(digests)),
+                "objectGeneration": petition.generation,
                 "observedAt": petition.look.observed_at,
                 "observedGeneration": set.metadata.generation,
             },
@@ -170,9 +173,12 @@ impl Asker {
 }
 
 impl Petition<'_> {
-    /// Whether people can decide on it in a change set.
+    /// Whether people can decide on it in a change set. What they were asked before the object was written again is another
+    /// question, however much is the same.
     fn can_be_decided_in(&self, set: &ChangeSet) -> bool {
-        can_be_decided(set, self.held.iter().map(|step| step.digest.as_str()))
+        let asked_at = set.status.as_ref().and_then(|status| status.object_generation);
+        let is_of_this = asked_at.is_none() || asked_at == self.generation;
+        is_of_this && can_be_decided(set, self.held.iter().map(|step| step.digest.as_str()))
     }
 
     fn owner(&self) -> Owner<'_> {

@@ -160,7 +160,7 @@ mod tests {
             cases: &cases,
             done: &[],
             owner: "m",
-            generation: None,
+            machine: None,
             requested_by: "carol",
             cluster: "c",
             now: NOW,

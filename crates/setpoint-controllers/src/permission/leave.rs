@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::{DoneStep, Intent};
+use setpoint_api::machine::{DoneStep, Intent, Machine};
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{self, Authorized};
 use setpoint_core::gate::{Gpus, Need, Verdict};
@@ -28,9 +28,9 @@ pub struct Asked<'a> {
     pub cases: &'a [Case],
     /// What was done for the object that the steps serve.
     pub done: &'a [DoneStep],
-    /// That object, by its uid, its generation, and who asked for what it says.
+    /// That object, by its uid, the Machine if it is one, and who asked for what it says.
     pub owner: &'a str,
-    pub generation: Option<i64>,
+    pub machine: Option<&'a Machine>,
     pub requested_by: &'a str,
     pub cluster: &'a str,
     pub now: Timestamp,
@@ -38,12 +38,12 @@ pub struct Asked<'a> {
 
 /// What becomes of each step, in their order.
 pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
-    let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(Case::as_set).collect();
+    let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(|case| case.as_set(asked.machine)).collect();
     authority::authorize(&authority::Input {
         steps: asked.steps,
         environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
         owner: asked.owner,
-        generation: asked.generation,
+        generation: asked.machine.and_then(|machine| machine.metadata.generation),
         requested_by: asked.requested_by,
         done: asked.done,
         sets: &sets,
@@ -61,7 +61,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
 
 /// Whether a change set that outlives an object has yet to record what was done for it by its leave.
 pub fn is_remembered_here_alone(cases: &[Case], done: &[DoneStep]) -> bool {
-    let mut sets = cases.iter().filter_map(Case::as_set).filter(|set| set.owner.is_none());
+    let mut sets = cases.iter().filter_map(|case| case.as_set(None)).filter(|set| set.owner.is_none());
     sets.any(|set| authority::is_unrecorded(&set, done))
 }
 

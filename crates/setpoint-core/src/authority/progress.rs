@@ -33,11 +33,11 @@ pub struct Work<'a> {
     pub outdated: Option<&'a str>,
     /// Whether the change set brought it along, or that it goes, and it is as that says.
     pub is_brought: bool,
-    /// How it stands to what the change set brings along of it; none where that is nothing.
+    /// How it stands to what the change set says of it; none where that is nothing.
     pub version: Option<Version>,
 }
 
-/// An object that a change set brings along, as it is there.
+/// An object that a change set brings along or announces to go, or whose controller asks in it, as it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     pub generation: i64,
@@ -87,8 +87,13 @@ pub fn progress(
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
     for step in &status.steps {
         let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
-        let subject =
-            Subject { step, old, judged: judged.get(&*step.digest).copied(), work: objects.get(&step.target) };
+        let subject = Subject {
+            step,
+            old,
+            judged: judged.get(&*step.digest).copied(),
+            work: objects.get(&step.target),
+            planned: old.and_then(|old| old.generation).or(status.object_generation),
+        };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
         // What was abandoned is asked about elsewhere, also where a part of it was written; but a rejection holds.
@@ -161,6 +166,8 @@ struct Subject<'a> {
     old: Option<&'a StepStatus>,
     judged: Option<&'a Judged>,
     work: Option<&'a Work<'a>>,
+    /// The generation of the object that it is for, as far as it is on record.
+    planned: Option<i64>,
 }
 
 impl Subject<'_> {
@@ -170,7 +177,7 @@ impl Subject<'_> {
         match self.old.and_then(|old| old.object.as_deref()) {
             Some(uid) => is_there_no_more || self.work.is_some_and(|work| work.uid.is_some_and(|other| other != uid)),
             // What is asked about before an object is there is for its first generation.
-            None => is_there_no_more && (self.removes() || self.old.is_some_and(|old| old.generation > Some(1))),
+            None => is_there_no_more && (self.removes() || self.planned > Some(1)),
         }
     }
 
@@ -186,14 +193,13 @@ impl Subject<'_> {
             Some(work) => work.version.map(|version| version.generation + i64::from(!version.is_as_said)),
             None => (is_brought && self.step.target.kind != GUEST).then_some(1),
         };
-        self.old.and_then(|old| old.generation).or_else(first)
+        self.planned.or_else(first)
     }
 
     /// Whether the object was written otherwise than the change set says since that was asked about.
     fn has_moved(&self) -> bool {
-        let planned = self.old.and_then(|old| old.generation);
         let now = self.work.and_then(|work| work.version);
-        planned
+        self.planned
             .zip(now)
             .is_some_and(|(planned, now)| now.generation > planned || now.generation == planned && !now.is_as_said)
     }

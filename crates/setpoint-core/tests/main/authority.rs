@@ -74,13 +74,14 @@ pub(crate) fn intent(id: &str, digest: &str, set: Option<&str>, at: i64) -> Inte
     }
 }
 
-/// The generation of the object that steps are taken for.
-const GENERATION: i64 = 7;
+/// The generation of the object that steps are taken for, if nothing else is said.
+pub(crate) const GENERATION: i64 = 7;
 
 /// The object that steps are taken for, and what is on record of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Object<'a> {
     pub(crate) uid: &'a str,
+    pub(crate) generation: i64,
     pub(crate) done: &'a [DoneStep],
     pub(crate) intents: &'a [Intent],
 }
@@ -90,6 +91,8 @@ pub(crate) struct Object<'a> {
 pub(crate) struct Case {
     pub(crate) change_set: ChangeSet,
     pub(crate) reviews: Vec<(Review, Timestamp)>,
+    /// Whether it brings the object along otherwise than it is.
+    is_contradicted: bool,
 }
 
 impl Case {
@@ -107,7 +110,7 @@ impl Case {
         change_set.metadata.creation_timestamp = Some(Time(time(created)));
         let steps = digests.iter().map(|digest| step(digest)).collect();
         change_set.status = Some(ChangeSetStatus { steps, ..ChangeSetStatus::default() });
-        Case { change_set, reviews: Vec::new() }
+        Case { change_set, reviews: Vec::new(), is_contradicted: false }
     }
 
     pub(crate) fn uid(&self) -> &str {
@@ -116,6 +119,23 @@ impl Case {
 
     pub(crate) fn status(&mut self) -> &mut ChangeSetStatus {
         self.change_set.status.as_mut().expect("a status")
+    }
+
+    /// The controller of an object asks about its steps, because of the write that made this its generation.
+    pub(crate) fn asked_for(mut self, uid: &str, generation: i64) -> Case {
+        let owner = OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() };
+        self.change_set.metadata.owner_references = Some(vec![owner]);
+        self.status().object_generation = Some(generation);
+        self
+    }
+
+    /// The generation of the object that its controller asks about, if one does.
+    pub(crate) fn asked_at(&self) -> Option<i64> {
+        self.change_set.status.as_ref().and_then(|status| status.object_generation)
+    }
+
+    fn contradicted(self) -> Case {
+        Case { is_contradicted: true, ..self }
     }
 
     fn with(mut self, change: impl FnOnce(&mut ChangeSet)) -> Case {
@@ -181,7 +201,7 @@ impl Case {
                 None => Signature::Unsigned,
             },
         });
-        Set::of(&self.change_set, evidence.collect(), BTreeSet::new())
+        Set::of(&self.change_set, self.is_contradicted, evidence.collect(), BTreeSet::new())
     }
 }
 
@@ -233,7 +253,13 @@ pub(crate) fn policy(approvals: u32, signature: bool) -> Approval {
 }
 
 fn ask(approvals: u32, wanted: &[&str], cases: &[Case], done: &[DoneStep], now: i64) -> Vec<Authorized> {
-    ask_by(&policy(approvals, false), wanted, cases, Object { uid: OWNER, done, intents: &[] }, now)
+    ask_by(
+        &policy(approvals, false),
+        wanted,
+        cases,
+        Object { uid: OWNER, generation: GENERATION, done, intents: &[] },
+        now,
+    )
 }
 
 pub(crate) fn ask_by(
@@ -253,7 +279,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
         steps,
         environment: "lab",
         owner: object.uid,
-        generation: Some(GENERATION),
+        generation: Some(object.generation),
         requested_by: "dave",
         done: object.done,
         sets: &sets,
@@ -271,12 +297,6 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
 
 #[test]
 fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
-    let owned_by = |uid: &'static str| {
-        move |set: &mut ChangeSet| {
-            let owner = OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() };
-            set.metadata.owner_references = Some(vec![owner]);
-        }
-    };
     let asked = || Case::of("one", 0, &["a"]);
     let approved = || asked().approved("a", 10);
     let other = || Case::of("two", 5, &["a"]);
@@ -313,8 +333,23 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
             waits,
             "",
         ),
-        ("it was made for this object", vec![approved().with(owned_by(OWNER))], vec![], "may run", "uid-one-0"),
-        ("it was made for another of this name", vec![approved().with(owned_by("gone"))], vec![], waits, ""),
+        ("it was made for this object", vec![approved().asked_for(OWNER, GENERATION)], vec![], "may run", "uid-one-0"),
+        ("it was made for another of this name", vec![approved().asked_for("gone", GENERATION)], vec![], waits, ""),
+        (
+            "it was made before the object was written again",
+            vec![approved().asked_for(OWNER, GENERATION - 1)],
+            vec![],
+            waits,
+            "",
+        ),
+        ("it brings the object along otherwise", vec![approved().contradicted()], vec![], waits, ""),
+        (
+            "what was rejected stays so though the object was written again",
+            vec![asked().review("bob", Decision::Reject, "a", 10).asked_for(OWNER, GENERATION - 1).contradicted()],
+            vec![],
+            rejected,
+            "",
+        ),
         ("the other one is approved", vec![asked(), other().approved("a", 10)], vec![], "may run", "uid-two-5"),
         ("both are approved", vec![other().approved("a", 10), approved()], vec![], "may run", "uid-one-0"),
         (
@@ -389,7 +424,7 @@ fn a_call_under_way_uses_its_leave() {
         ("something else, by this leave", vec![intent("call", "c", Some("uid-one-0"), 15)], true),
     ];
     for (name, intents, may_run) in rows {
-        let object = Object { uid: OWNER, done: &[], intents: &intents };
+        let object = Object { uid: OWNER, generation: GENERATION, done: &[], intents: &intents };
         let answer = ask_by(&policy(1, false), &["b"], std::slice::from_ref(&case), object, 20);
         assert_eq!(answer[0].verdict == Verdict::Run, may_run, "{name}");
     }
@@ -441,13 +476,14 @@ fn the_start_that_finishes_a_restart_has_its_leave() {
         ("it costs more than before", dearer(), restart(Action::Restart, Some("set")), None),
     ];
     for (name, start, intents, by) in rows {
-        let object = Object { uid: OWNER, done: &[], intents: &intents };
+        let object = Object { uid: OWNER, generation: GENERATION, done: &[], intents: &intents };
         let answer = authorized(&policy(1, false), std::slice::from_ref(&start), &[], object, 20).remove(0);
         let found = (answer.verdict == Verdict::Run).then_some(answer.by.as_deref());
         assert_eq!(found, by, "{name}: {}", answer.verdict);
     }
     let rejected = Case::of("one", 0, &["start"]).review("bob", Decision::Reject, "start", 10);
-    let object = Object { uid: OWNER, done: &[], intents: &restart(Action::Restart, Some("set")) };
+    let object =
+        Object { uid: OWNER, generation: GENERATION, done: &[], intents: &restart(Action::Restart, Some("set")) };
     let answer = authorized(&policy(1, false), &[start("101")], &[rejected], object, 20).remove(0);
     assert!(answer.verdict.is_rejected(), "{}", answer.verdict);
 }
@@ -496,7 +532,7 @@ fn a_signature_is_of_one_change_set_and_not_of_the_next_of_its_name() {
     let review = signed(review, &old, 0, 5);
     let sent_to = |mut case: Case| {
         case.reviews.push((review.clone(), time(15)));
-        let object = Object { uid: OWNER, done: &[], intents: &[] };
+        let object = Object { uid: OWNER, generation: GENERATION, done: &[], intents: &[] };
         ask_by(&policy(1, true), &["a"], &[case], object, 20).remove(0).verdict
     };
     assert_eq!(sent_to(old.clone()), Verdict::Run);

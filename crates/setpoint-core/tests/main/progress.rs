@@ -516,6 +516,21 @@ fn a_change_set_is_about_one_write_of_an_object() {
     assert_eq!(asked(planned(), Some(&known(4, true))), (Some(4), false), "it was written");
     assert_eq!(asked(planned(), Some(&known(4, false))), (Some(4), true), "it was written otherwise");
     assert_eq!(asked(planned(), Some(&known(6, true))), (Some(4), true), "and what comes later is another question");
+
+    let asked_by_its_controller = |known: &Known| {
+        let mut change_set = change_set(Mode::Execute, vec![step(Action::Update)], vec![]);
+        change_set.status.as_mut().expect("a status").object_generation = Some(4);
+        let state = ask(&change_set, Verdict::Run, Some(known), None).step_states.remove(0);
+        (state.state, state.spent)
+    };
+    assert_eq!(asked_by_its_controller(&known(4, true)), (StepState::Approved, false));
+    assert_eq!(asked_by_its_controller(&known(5, true)), (StepState::Stale, true), "it was written again");
+    let begun = Known { intents: intent(), ..known(5, true) };
+    assert_eq!(
+        asked_by_its_controller(&begun),
+        (StepState::Running, false),
+        "what was begun before that is seen through"
+    );
 }
 
 #[test]

@@ -12,7 +12,9 @@ use setpoint_api::price::Price;
 use setpoint_api::requester::requested_by;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::{Action, Step};
+use setpoint_core::machine::target;
 use setpoint_core::plan::GUEST;
+use setpoint_core::workload::selection::controller_of;
 use setpoint_deployer::Operation;
 use setpoint_deployer::simulated::{Effect, Entry};
 
@@ -33,6 +35,8 @@ pub(super) struct Approvals {
     /// The steps that each of them ever listed, by its uid and their digest.
     listed: BTreeMap<(String, String), Step>,
     reviews: BTreeMap<String, Review>,
+    /// The generations that Machines had by when their controller asked about them, by the uids of these change sets.
+    asked: BTreeMap<String, i64>,
     /// The call that made use of an approval: it reached a place and took effect there.
     used: BTreeMap<(String, String), String>,
 }
@@ -63,11 +67,19 @@ impl Approvals {
         }
     }
 
-    pub(super) fn change_set_changed(&mut self, set: &ChangeSet) {
+    pub(super) fn change_set_changed(&mut self, books: &Books, set: &ChangeSet) {
         if set.spec.mode != Mode::Execute {
             return;
         }
         let id = uid(&set.metadata).to_owned();
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let asks = controller_of(&set.metadata).and_then(|owner| {
+            let machine = books.machines.get(&format!("{namespace}/{}", owner.name))?;
+            machine.metadata.generation.filter(|_| uid(&machine.metadata) == owner.uid)
+        });
+        if let Some(generation) = asks {
+            self.asked.entry(id.clone()).or_insert(generation);
+        }
         for step in set.status.iter().flat_map(|status| &status.steps) {
             self.listed.insert((id.clone(), step.digest.clone()), step.clone());
         }
@@ -139,10 +151,14 @@ impl Approvals {
         };
         let listed = self.sets.get(set).zip(self.listed.get(&(set.clone(), intent.digest.clone())));
         let Some((set, step)) = listed else { return Err(format!("is in no change set {set}")) };
-        // To let a guest go is of the guest, whatever else is written.
-        let goes = matches!(intent.action, Action::Delete | Action::Release);
-        if !goes && brings(set, machine).is_some_and(|said| said != machine.spec) {
+        let announced = set.spec.deletes.contains(&target(&machine.metadata));
+        let is_kept = announced && machine.metadata.deletion_timestamp.is_none();
+        if is_kept || brings(set, machine).is_some_and(|said| said != machine.spec) {
             return Err(format!("was approved for something else than was written, in {}", title(&set.metadata)));
+        }
+        let asked = self.asked.get(uid(&set.metadata)).copied();
+        if asked.is_some_and(|asked| machine.metadata.generation > Some(asked)) {
+            return Err(format!("was approved before it was written, in {}", title(&set.metadata)));
         }
         for class in step.classes() {
             let needed = approval.requirement(class);

@@ -114,7 +114,7 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     let before = cluster.synced("db").await?;
     cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
     let set = cluster.asked_for("db").await?;
-    let is_at = |phase: &'static str| {
+    let is_at = |set: &Value, phase: &'static str| {
         let uid = set["metadata"]["uid"].clone();
         move |set: &Value| set["metadata"]["uid"] == uid && set["status"]["phase"] == phase
     };
@@ -122,12 +122,11 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     go_silent(&cluster).await?;
     let review = cluster.approve("alice", &set).await?;
     cluster.answered(&review, "Counted").await?;
-    cluster.until_change_set(DEFAULT, "nobody to be waited for", is_at("Running")).await?;
+    cluster.until_change_set(DEFAULT, "nobody to be waited for", is_at(&set, "Running")).await?;
     cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
     come_back(&cluster).await?;
-    cluster.answered(&review, "Stale").await?;
-    let again = cluster.until_change_set(DEFAULT, "people to be asked again", is_at("Waiting")).await?;
-    ensure!(steps(&again)[0]["digest"] != steps(&set)[0]["digest"], "{again:#}");
+    let again = asked(&cluster, &["db:3"]).await?.remove(0);
     let db = cluster.look_again("db").await?;
     ensure!(condition(&db, "Synced")["reason"] == "Waiting" && done(&db) == ["Create"], "{db:#}");
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved another image: {db:#}");
@@ -138,8 +137,8 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     cluster.answered(&review, "Counted").await?;
     cluster.change("db", json!({"spec": {"image": "db:1", "cores": 4}})).await?;
     come_back(&cluster).await?;
-    let over = cluster.until_change_set(DEFAULT, "what was approved to be stale", is_at("Stale")).await?;
-    ensure!(state(&over, "default/db/replace")["message"] == "it is no longer what is to be done", "{over:#}");
+    let over = cluster.until_change_set(DEFAULT, "what was approved to be stale", is_at(&again, "Stale")).await?;
+    ensure!(state(&over, "default/db/replace")["message"] == "it was written otherwise since", "{over:#}");
     let db = cluster.synced("db").await?;
     ensure!(db["status"]["providerId"] == before["status"]["providerId"], "it is the same guest: {db:#}");
     ensure!(done(&db) == ["Create", "Update"] && cluster.guest(&db)?["machine"]["cores"] == 4, "{db:#}");
@@ -264,4 +263,57 @@ async fn what_was_approved_for_one_write_serves_no_other() -> Result<()> {
     let db = cluster.synced("db").await?;
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_that_is_gone_does_not_come_back_with_the_step() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    cluster.synced("db").await?;
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let set = asked(&cluster, &["db:2"]).await?.remove(0);
+    cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
+    asked(&cluster, &["db:3"]).await?;
+    let late = cluster.approve("alice", &set).await?;
+    cluster.answered(&late, "Outdated").await?;
+
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let again = asked(&cluster, &["db:2"]).await?.remove(0);
+    ensure!(steps(&again)[0]["digest"] == steps(&set)[0]["digest"], "the very same step: {again:#}");
+    let db = cluster.look_again("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved this write: {db:#}");
+    cluster.approve("alice", &again).await?;
+    let db = cluster.synced("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_approved_of_a_deletion_serves_no_other() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    cluster.synced("db").await?;
+    let db = json!({"kind": "Machine", "namespace": DEFAULT, "name": "db"});
+    let set = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "goodbye"},
+        "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "admin", "deletes": [db]},
+    });
+    cluster.client()?.post(CHANGE_SETS, &set).await?.success()?;
+    let waits = |set: &Value| set["metadata"]["name"] == "goodbye" && phase(set) == "Waiting";
+    let set = cluster.until_change_set(DEFAULT, "people to be asked", waits).await?;
+    let review = cluster.approve("alice", &set).await?;
+    cluster.answered(&review, "Counted").await?;
+
+    // It is written once more before somebody deletes it.
+    cluster.change("db", json!({"spec": {"description": "still needed"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
+    cluster.delete("db").await?;
+    let own = cluster.asked_for("db").await?;
+    ensure!(is_made_for(&own, "db"), "{own:#}");
+    let db = cluster.look_again("db").await?;
+    cluster.guest(&db).context("nobody approved this deletion")?;
+    cluster.approve("alice", &own).await?;
+    cluster.gone("db").await
 }
