@@ -22,13 +22,24 @@ impl fmt::Display for Printable<'_> {
         for character in self.0.chars() {
             match character {
                 '\n' => f.write_str("⏎")?,
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => write!(f, "{}", character.escape_unicode())?,
                 control if control.is_control() => write!(f, "{}", control.escape_default())?,
+                unseen if is_active(unseen) => write!(f, "{}", unseen.escape_unicode())?,
                 other => fmt::Write::write_char(f, other)?,
             }
         }
         Ok(())
     }
+}
+
+/// Whether a character is a command to who shows it, or cannot be seen: it ends lines, changes the direction of others, or
+/// makes two texts differ that look the same.
+pub fn is_active(character: char) -> bool {
+    let is_unseen = matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    is_unseen || character.is_control()
 }
 
 /// The value of a field.

@@ -5,14 +5,18 @@ use std::io;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
+use setpoint_core::value::is_active;
 
-/// The text with all that a terminal could take for a command, or that would reorder what it shows, written as escapes.
+/// The text with all that a terminal could take for a command, that would reorder what it shows, or that nobody would see,
+/// written as escapes.
 pub(crate) fn inert(text: &str) -> String {
     let mut inert = String::with_capacity(text.len());
     for character in text.chars() {
         if is_active(character) {
-            // Writing to a string cannot fail.
-            let _ = write!(inert, "\\u{:04x}", u32::from(character));
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(inert, "\\u{unit:04x}");
+            }
         } else {
             inert.push(character);
         }
@@ -35,13 +39,6 @@ pub(crate) fn yaml(value: &Value) -> Result<String> {
     let text = serde_saphyr::to_string(value).context("cannot write an object as YAML")?;
     let is_inert = text.chars().all(|character| matches!(character, '\n' | '\t') || !is_active(character));
     Ok(if is_inert { text } else { json(value) })
-}
-
-fn is_active(character: char) -> bool {
-    // Besides control characters: those that end lines or change the direction of text.
-    character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Prints a command's output.
@@ -83,6 +80,7 @@ mod tests {
             ("a new line", "a\nb\rc\td", "a\\u000ab\\u000dc\\u0009d"),
             ("eight-bit controls", "\u{9b}2J\u{7f}", "\\u009b2J\\u007f"),
             ("text that runs backwards", "a\u{202e}b\u{2066}c\u{2028}", "a\\u202eb\\u2066c\\u2028"),
+            ("what nobody sees", "a\u{200b}b\u{e0041}", "a\\u200bb\\udb40\\udc41"),
         ] {
             assert_eq!(inert(text), expected, "{name}");
             assert_eq!(inert(expected), expected, "{name}, twice");
@@ -98,6 +96,7 @@ mod tests {
             ("a colour", "\u{1b}[31mred"),
             ("eight-bit controls", "a\u{9b}2J\u{7f}b"),
             ("text that runs backwards", "a\u{202e}b"),
+            ("what nobody sees", "a\u{200b}b\u{e0041}"),
             ("what looks like an escape", "\\u001b"),
         ];
         for (row, text) in rows {

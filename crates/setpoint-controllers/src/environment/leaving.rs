@@ -354,7 +354,7 @@ mod tests {
             credentials: None,
             provider: Arc::new(Simulated::new(&place, "c")),
             reach: Arc::default(),
-            _agent: None,
+            agent: None,
         };
         environments.running.lock().insert(key.clone(), running);
         let mut round = Round::new(Timestamp::UNIX_EPOCH);

@@ -108,7 +108,7 @@ struct Running {
     provider: Arc<dyn Provider>,
     reach: Arc<Mutex<Option<Result<(), String>>>>,
     /// Its agent, as long as this is there.
-    _agent: Option<Box<dyn Any + Send + Sync>>,
+    agent: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl std::fmt::Debug for Environments {
@@ -243,7 +243,7 @@ impl Environments {
 
     /// Who acts there, and whether an agent does so too.
     fn provider_of(&self, key: &Name) -> Option<(Arc<dyn Provider>, bool)> {
-        self.running.lock().get(key).map(|running| (running.provider.clone(), running._agent.is_some()))
+        self.running.lock().get(key).map(|running| (running.provider.clone(), running.agent.is_some()))
     }
 
     fn has_yet_to_answer(&self, key: &Name) -> bool {

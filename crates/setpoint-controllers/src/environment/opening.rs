@@ -54,7 +54,7 @@ impl Environments {
             })
         });
         let (uid, generation) = (environment.metadata.uid.clone(), environment.metadata.generation);
-        let running = Running { uid, generation, credentials: credentials_version, provider, reach, _agent: agent };
+        let running = Running { uid, generation, credentials: credentials_version, provider, reach, agent };
         self.running.lock().insert(key.clone(), running);
         self.surveys.lock().remove(key);
         self.unanswered.lock().remove(key);

@@ -82,18 +82,24 @@ async fn a_command_is_given_the_message_and_nothing_else_of_ours() {
     assert!(!heard.contains("CARGO"), "{heard}");
 }
 
-#[tokio::test]
-async fn an_occasion_is_told_once_and_again_where_that_failed() {
-    let folder = TempDir::new().unwrap();
-    let heard = folder.path().join("heard");
-    let script = script(folder.path(), "[ -e \"$1.ready\" ] || exit 1; cat >> \"$1\"");
+/// An Environment that tells a script with this text, which is given the name of a file.
+fn place(folder: &Path, heard: &Path, text: &str) -> (Caches, Notifier) {
     let context = Context { tells: false, ..Context::new(nobody(), Clock::System) };
     let caches = Caches::default();
     let environment = json!({
         "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
-        "spec": {"deployer": {"name": "simulated"}, "notifications": {"command": [script, heard]}},
+        "spec": {"deployer": {"name": "simulated"}, "notifications": {"command": [script(folder, text), heard]}},
     });
     caches.environments.apply(Event::Apply(serde_json::from_value(environment).unwrap()));
+    let notifier = Notifier::new(&context, &caches);
+    (caches, notifier)
+}
+
+#[tokio::test]
+async fn an_occasion_is_told_once_and_again_where_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let (caches, notifier) = place(folder.path(), &heard, "[ -e \"$1.ready\" ] || exit 1; cat >> \"$1\"");
     let waiting_since = |since: Timestamp| {
         let approved = json!({"type": "Approved", "status": "False", "reason": "Waiting", "lastTransitionTime": since});
         let change_set = json!({
@@ -104,7 +110,6 @@ async fn an_occasion_is_told_once_and_again_where_that_failed() {
         });
         caches.change_sets.apply(Event::Apply(serde_json::from_value(change_set).unwrap()));
     };
-    let notifier = Notifier::new(&context, &caches);
     assert!(notifier.keys().is_empty(), "what was there before is not told");
     let occasion = Occasion::GateWaiting(Name::new("shop", "web"));
     let now = Timestamp::now();
@@ -126,15 +131,7 @@ async fn an_occasion_is_told_once_and_again_where_that_failed() {
 async fn each_question_of_a_gate_is_told_once() {
     let folder = TempDir::new().unwrap();
     let heard = folder.path().join("heard");
-    let script = script(folder.path(), "cat >> \"$1\"");
-    let context = Context { tells: false, ..Context::new(nobody(), Clock::System) };
-    let caches = Caches::default();
-    let environment = json!({
-        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "lab"},
-        "spec": {"deployer": {"name": "simulated"}, "notifications": {"command": [script, heard]}},
-    });
-    caches.environments.apply(Event::Apply(serde_json::from_value(environment).unwrap()));
-    let notifier = Notifier::new(&context, &caches);
+    let (caches, notifier) = place(folder.path(), &heard, "cat >> \"$1\"");
     notifier.keys();
     let now = Timestamp::now();
     let occasion = Occasion::GateWaiting(Name::new("shop", "web"));

@@ -366,7 +366,7 @@ fn what_is_pending_counts_too() {
 #[test]
 fn nothing_that_a_provider_says_moves_the_cursor() {
     let desired = Desired { fields: fields([("image", "a".into())]), ..machine("web") };
-    let observed = Config::known(fields([("image", "x\u{1b}[2Jy\u{202e}z\r\nw".into())]));
+    let observed = Config::known(fields([("image", "x\u{1b}[2Jy\u{202e}z\u{200b}\r\nw".into())]));
     let found = diff(&desired, &observed, &RACK);
-    assert_eq!(found.changes[0].to_string(), r"image x\u{1b}[2Jy\u{202e}z\r⏎w->a");
+    assert_eq!(found.changes[0].to_string(), r"image x\u{1b}[2Jy\u{202e}z\u{200b}\r⏎w->a");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::termios::{QueueSelector, tcflush};
 
 use crate::proposal::Proposal;
 
@@ -35,11 +36,13 @@ fn held(proposal: &Proposal) -> BTreeSet<(&str, &str, &str)> {
     held.map(|(set, step)| (set.namespace.as_str(), set.environment.as_str(), step.digest.as_str())).collect()
 }
 
-/// Whether the person says yes. Whoever closes the input says no; a pipe is nobody.
+/// Whether the person says yes. Whoever closes the input says no; a pipe is nobody, and what was typed before the question was
+/// there answers something else.
 pub(crate) async fn agrees(question: &str) -> Result<bool> {
     ensure!(io::stdin().is_terminal(), "standard input is no terminal, so nobody can be asked; say -y to go on");
     let question = question.to_owned();
     let answer = tokio::task::spawn_blocking(move || -> io::Result<String> {
+        tcflush(io::stdin(), QueueSelector::IFlush)?;
         write!(io::stderr(), "{question} [yes/no] ")?;
         io::stderr().flush()?;
         let mut answer = String::new();
