@@ -14,7 +14,7 @@ use setpoint_core::gate::{Evidence, Signature};
 use setpoint_core::machine::target;
 use setpoint_core::workload::selection::controller_of;
 
-use super::work::is_written;
+use super::work::Said;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_TARGET, REVIEWS_BY_GATE, target_value};
@@ -81,8 +81,8 @@ impl Case {
 
     /// The same as the core reads it, for steps of this Machine if they are of one; none where it authorizes nothing.
     pub fn as_set(&self, machine: Option<&Machine>) -> Option<authority::Set<'_>> {
-        let is_contradicted =
-            machine.is_some_and(|machine| !is_written(&self.change_set, &target(&machine.metadata), machine));
+        let said = Said::by(&self.change_set);
+        let is_contradicted = machine.is_some_and(|machine| !said.is_written(&target(&machine.metadata), machine));
         authority::Set::of(&self.change_set, is_contradicted, self.evidence(), self.used_nonces())
     }
 

@@ -60,6 +60,16 @@ pub(super) fn is_approved(set: &ChangeSet) -> bool {
     approved.any(|condition| condition.status == ConditionStatus::True)
 }
 
+/// Whether all of it is on record as done or used up: nothing that happens to its objects changes that.
+pub(super) fn is_settled(set: &ChangeSet) -> bool {
+    let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
+    match phase(set) {
+        Some(Phase::Succeeded) => true,
+        Some(Phase::Stale) => states.iter().all(|step| step.state == StepState::Done || step.spent),
+        _ => false,
+    }
+}
+
 /// Whether people can still decide on it.
 pub fn is_open(set: &ChangeSet) -> bool {
     let is_over = matches!(phase(set), Some(Phase::Succeeded | Phase::Failed | Phase::Stale));
@@ -97,6 +107,26 @@ mod tests {
             let set: ChangeSet = serde_json::from_value(set).unwrap();
             assert_eq!(can_be_decided(&set, ["a", "b"]), expected, "{name}");
             assert_eq!(can_be_decided(&set, ["b"]), phase != "Stale", "{name}: another step");
+        }
+    }
+
+    #[test]
+    fn what_is_on_record_as_over_is_not_looked_at_for_what_becomes_of_its_objects() {
+        let rows = [
+            ("all is done", "Succeeded", [("Done", false), ("Done", false)], true),
+            ("what was not done is used up", "Stale", [("Done", false), ("Stale", true)], true),
+            ("what is not wanted for now may be again", "Stale", [("Stale", true), ("Stale", false)], false),
+            ("somebody rejected it", "Failed", [("Failed", false), ("Done", false)], false),
+            ("it goes on", "Running", [("Running", false), ("Done", false)], false),
+        ];
+        for (name, phase, states, expected) in rows {
+            let state = |(state, spent): (&str, bool)| json!({"id": "web", "digest": "a", "state": state, "since": "2026-11-15T12:00:00Z", "spent": spent});
+            let set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web"},
+                "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+                "status": {"phase": phase, "stepStates": states.map(state)},
+            });
+            assert_eq!(is_settled(&serde_json::from_value(set).unwrap()), expected, "{name}");
         }
     }
 

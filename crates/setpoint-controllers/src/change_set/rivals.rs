@@ -1,4 +1,6 @@
 //! The change sets that list steps of one Machine: people are asked about it in one of them at most.
+//!
+//! A change set may have a thousand steps, and as many of others may list the same Machines: each is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,35 +14,21 @@ use setpoint_core::gate::Decision;
 use setpoint_core::workload::selection::controller_of;
 
 use super::own::{is_approved, rejected, used_up};
-use super::work::is_written;
+use super::work::Said;
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
 
-/// Why people are not asked about a Machine in a change set, if they are not, given what the Machine wants as far as that is
-/// known. `decision` is what is said of the change set by now.
-pub(super) fn outdated(
+/// The other change sets in which people could be asked about these Machines where this one does, by uid.
+pub(super) fn rivals<'m>(
     caches: &Caches,
     change_set: &ChangeSet,
-    decision: &Decision,
-    target: &Target,
-    machine: &Machine,
-    wanted: Option<&BTreeSet<&str>>,
-) -> Option<String> {
-    let uid = change_set.metadata.uid.as_deref()?;
-    let sets = rivals(caches, change_set, target, machine);
-    let on_record = |set| Verdicts { is_approved: is_approved(set), rejected: rejected(set) };
-    let others = sets.iter().filter_map(|set| question(set, target, machine, on_record(set)));
-    let mut questions: Vec<Question<'_>> = others.collect();
-    questions.extend(question(change_set, target, machine, Verdicts::by(decision)));
-    let outdated = authority::outdated(&questions, wanted);
-    outdated.get(uid).map(ToString::to_string)
-}
-
-/// The other change sets in which people could be asked about a Machine where this one does.
-fn rivals(caches: &Caches, change_set: &ChangeSet, target: &Target, machine: &Machine) -> Vec<Arc<ChangeSet>> {
-    let listed = caches.change_sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target));
-    let owned = machine.metadata.uid.as_deref().map(|uid| caches.change_sets.by(&CHANGE_SETS_BY_OWNER, uid));
-    let all = listed.into_iter().chain(owned.into_iter().flatten());
+    machines: impl Iterator<Item = (&'m Target, &'m Machine)>,
+) -> BTreeMap<String, Arc<ChangeSet>> {
+    let all = machines.flat_map(|(target, machine)| {
+        let listed = caches.change_sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target));
+        let owned = machine.metadata.uid.as_deref().map(|uid| caches.change_sets.by(&CHANGE_SETS_BY_OWNER, uid));
+        listed.into_iter().chain(owned.into_iter().flatten())
+    });
     let is_rival = |set: &Arc<ChangeSet>| {
         let (meta, spec) = (&set.metadata, &set.spec);
         meta.uid != change_set.metadata.uid
@@ -49,48 +37,107 @@ fn rivals(caches: &Caches, change_set: &ChangeSet, target: &Target, machine: &Ma
             && spec.mode == Mode::Execute
             && spec.environment == change_set.spec.environment
     };
-    let rivals: BTreeMap<Option<String>, Arc<ChangeSet>> =
-        all.filter(is_rival).map(|set| (set.metadata.uid.clone(), set)).collect();
-    rivals.into_values().collect()
+    all.filter(is_rival).filter_map(|set| Some((set.metadata.uid.clone()?, set))).collect()
 }
 
-/// What people said in a change set.
-struct Verdicts<'a> {
+/// What people are asked in a change set and in its rivals.
+#[derive(Debug)]
+pub(super) struct Inquiries<'a> {
+    change_set: &'a ChangeSet,
+    all: Vec<Inquiry<'a>>,
+    /// Those that list steps of a target, and those that were made for an object, by its uid.
+    by_target: BTreeMap<&'a Target, Vec<usize>>,
+    by_owner: BTreeMap<&'a str, Vec<usize>>,
+}
+
+/// A change set, as far as it asks people.
+#[derive(Debug)]
+struct Inquiry<'a> {
+    change_set: &'a ChangeSet,
+    said: Said<'a>,
+    /// The object that it was made for, by its uid.
+    owner: Option<&'a str>,
     is_approved: bool,
+    /// The digests of its steps, those on which nobody can decide any more, and those that somebody rejected.
+    listed: BTreeMap<&'a Target, Vec<&'a str>>,
+    used_up: BTreeSet<&'a str>,
     rejected: BTreeSet<&'a str>,
 }
 
-impl<'a> Verdicts<'a> {
-    fn by(decision: &'a Decision) -> Verdicts<'a> {
-        let rejected = decision.steps.iter().filter(|judged| judged.verdict.is_rejected());
-        let rejected: BTreeSet<&str> = rejected.map(|judged| &*judged.digest).collect();
-        let is_judged = !decision.steps.is_empty();
-        Verdicts { is_approved: is_judged && rejected.is_empty() && !decision.waits_for_people(), rejected }
+impl<'a> Inquiries<'a> {
+    /// `decision` is what is said of the change set by now.
+    pub(super) fn of(
+        change_set: &'a ChangeSet,
+        decision: &'a Decision,
+        rivals: &'a BTreeMap<String, Arc<ChangeSet>>,
+    ) -> Inquiries<'a> {
+        let said = decision.steps.iter().filter(|judged| judged.verdict.is_rejected());
+        let rejected_now: BTreeSet<&str> = said.map(|judged| &*judged.digest).collect();
+        let is_approved_now = !decision.steps.is_empty() && rejected_now.is_empty() && !decision.waits_for_people();
+        let others = rivals.values().map(|set| Inquiry::of(set, is_approved(set), rejected(set)));
+        let all: Vec<Inquiry<'_>> = others.chain([Inquiry::of(change_set, is_approved_now, rejected_now)]).collect();
+        let (mut by_target, mut by_owner): (BTreeMap<_, Vec<usize>>, BTreeMap<_, Vec<usize>>) = Default::default();
+        for (place, inquiry) in all.iter().enumerate() {
+            inquiry.listed.keys().for_each(|target| by_target.entry(*target).or_default().push(place));
+            inquiry.owner.into_iter().for_each(|owner| by_owner.entry(owner).or_default().push(place));
+        }
+        Inquiries { change_set, all, by_target, by_owner }
+    }
+
+    /// Why people are not asked about a Machine in the change set, if they are not, given what the Machine wants as far as
+    /// that is known.
+    pub(super) fn outdated(
+        &self,
+        target: &Target,
+        machine: &Machine,
+        wanted: Option<&BTreeSet<&str>>,
+    ) -> Option<String> {
+        let owner = machine.metadata.uid.as_deref().unwrap_or_default();
+        let places = self.by_target.get(target).into_iter().chain(self.by_owner.get(owner)).flatten();
+        let places: BTreeSet<usize> = places.copied().collect();
+        let questions: Vec<Question<'_>> =
+            places.into_iter().filter_map(|place| self.all[place].question(target, machine)).collect();
+        let outdated = authority::outdated(&questions, wanted);
+        outdated.get(self.change_set.metadata.uid.as_deref()?).map(ToString::to_string)
     }
 }
 
-fn question<'a>(
-    set: &'a ChangeSet,
-    target: &Target,
-    machine: &Machine,
-    verdicts: Verdicts<'a>,
-) -> Option<Question<'a>> {
-    let meta = &set.metadata;
-    let used_up = used_up(set);
-    let steps = set.status.iter().flat_map(|status| &status.steps);
-    let own = controller_of(meta).filter(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref());
-    // What its controller asks about a Machine is also about guests that it has too many.
-    let listed = steps.filter(|step| own.is_some() || step.target == *target).map(|step| step.digest.as_str());
-    Some(Question {
-        uid: meta.uid.as_deref()?,
-        name: meta.name.as_deref()?,
-        created_at: meta.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
-        is_own: own.is_some(),
-        is_approved: verdicts.is_approved,
-        is_written: is_written(set, target, machine),
-        open: listed.filter(|digest| !used_up.contains(digest)).collect(),
-        rejected: verdicts.rejected,
-    })
+impl<'a> Inquiry<'a> {
+    fn of(change_set: &'a ChangeSet, is_approved: bool, rejected: BTreeSet<&'a str>) -> Inquiry<'a> {
+        let mut listed: BTreeMap<&Target, Vec<&str>> = BTreeMap::new();
+        for step in change_set.status.iter().flat_map(|status| &status.steps) {
+            listed.entry(&step.target).or_default().push(&step.digest);
+        }
+        Inquiry {
+            change_set,
+            said: Said::by(change_set),
+            owner: controller_of(&change_set.metadata).map(|owner| owner.uid.as_str()),
+            is_approved,
+            listed,
+            used_up: used_up(change_set),
+            rejected,
+        }
+    }
+
+    /// What it asks about a Machine. What its controller asks is also about guests that it has too many.
+    fn question(&self, target: &Target, machine: &Machine) -> Option<Question<'a>> {
+        let meta = &self.change_set.metadata;
+        let is_own = self.owner.is_some() && self.owner == machine.metadata.uid.as_deref();
+        let listed: Vec<&str> = match is_own {
+            true => self.listed.values().flatten().copied().collect(),
+            false => self.listed.get(target).into_iter().flatten().copied().collect(),
+        };
+        Some(Question {
+            uid: meta.uid.as_deref()?,
+            name: meta.name.as_deref()?,
+            created_at: meta.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
+            is_own,
+            is_approved: self.is_approved,
+            is_written: self.said.is_written(target, machine),
+            open: listed.iter().copied().filter(|digest| !self.used_up.contains(digest)).collect(),
+            rejected: listed.into_iter().filter(|digest| self.rejected.contains(digest)).collect(),
+        })
+    }
 }
 
 #[cfg(test)]

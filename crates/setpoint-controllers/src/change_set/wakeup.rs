@@ -11,7 +11,7 @@ use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
 use setpoint_core::plan::GUEST;
 
-use super::own::{is_approved, rejected, used_up};
+use super::own::{is_approved, is_settled, rejected, used_up};
 use crate::environment::status::READY;
 use crate::queue::Queue;
 use crate::runtime::caches::{
@@ -46,7 +46,7 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>) {
         let machine = change.latest();
         let listed = sets.by(&CHANGE_SETS_BY_TARGET, &target_value(&target(&machine.metadata)));
         let owned = machine.metadata.uid.as_deref().map(|uid| sets.by(&CHANGE_SETS_BY_OWNER, uid));
-        for set in listed.into_iter().chain(owned.into_iter().flatten()) {
+        for set in listed.into_iter().chain(owned.into_iter().flatten()).filter(|set| !is_settled(set)) {
             own.add(Name::of(&*set));
         }
     });
@@ -64,7 +64,7 @@ fn rivals(change: &Change<ChangeSet>, sets: &Cache<ChangeSet>) -> Vec<Arc<Change
     let changed: BTreeSet<&Target> = before.symmetric_difference(&after).map(|(target, ..)| *target).collect();
     let uid = &change.latest().metadata.uid;
     let of_same = changed.iter().flat_map(|target| sets.by(&CHANGE_SETS_BY_TARGET, &target_value(target)));
-    of_same.filter(|set| set.metadata.uid != *uid).collect()
+    of_same.filter(|set| set.metadata.uid != *uid && !is_settled(set)).collect()
 }
 
 /// What people are asked in a change set: the steps that it lists, of each whether nobody can decide on it any more and

@@ -16,7 +16,8 @@ use setpoint_core::machine;
 use setpoint_core::plan::GUEST;
 use setpoint_core::workload::selection::controller_of;
 
-use super::{Owner, rivals};
+use super::Owner;
+use super::rivals::{Inquiries, rivals};
 use crate::runtime::{Caches, Name};
 
 /// The Machines of a change set, as the caches show them.
@@ -55,11 +56,14 @@ impl<'a> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let targets: BTreeSet<&Target> = steps.iter().map(|step| &step.target).collect();
         let owner = owner(caches, change_set);
-        let found = targets.iter().filter_map(|target| {
-            let machine = machine_of(caches, target, owner.as_ref())?;
-            Some((*target, Object::of(caches, change_set, decision, target, machine)))
-        });
-        let machines: BTreeMap<&Target, Object> = found.collect();
+        let found = |target: &&'a Target| Some((*target, machine_of(caches, target, owner.as_ref())?));
+        let found: BTreeMap<&Target, Arc<Machine>> = targets.iter().filter_map(found).collect();
+        let rivals = rivals(caches, change_set, found.iter().map(|(target, machine)| (*target, &**machine)));
+        let inquiries = Inquiries::of(change_set, decision, &rivals);
+        let said = Said::by(change_set);
+        let objects =
+            found.into_iter().map(|(target, machine)| (target, Object::of(caches, &said, &inquiries, target, machine)));
+        let machines: BTreeMap<&Target, Object> = objects.collect();
         let is_orphan = |target: &&Target| !machines.contains_key(target) && is_there(environment, target);
         let guests = targets.into_iter().filter(is_orphan).collect();
         Objects { change_set, machines, guests }
@@ -101,10 +105,9 @@ impl<'a> Objects<'a> {
         let brings = !self.change_set.spec.objects.is_empty() || !self.change_set.spec.deletes.is_empty();
         let steps = self.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = self.change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-        let was_written = |step: &Step| {
-            let mut of_step = states.iter().filter(|state| state.id == step.id && state.digest == step.digest);
-            of_step.any(|state| state.state == StepState::Done || state.object.is_some())
-        };
+        let written = states.iter().filter(|state| state.state == StepState::Done || state.object.is_some());
+        let written: BTreeSet<(&str, &str)> = written.map(|state| (&*state.id, &*state.digest)).collect();
+        let was_written = |step: &Step| written.contains(&(&*step.id, &*step.digest));
         let mut of_machines = steps.iter().filter(|step| step.target.kind == machine::KIND);
         let is_written = |step: &Step| self.machines.get(&step.target).is_some_and(|object| object.is_written);
         brings && of_machines.any(|step| !is_written(step) && !was_written(step))
@@ -114,21 +117,18 @@ impl<'a> Objects<'a> {
 impl Object {
     fn of(
         caches: &Caches,
-        change_set: &ChangeSet,
-        decision: &Decision,
+        said: &Said<'_>,
+        inquiries: &Inquiries<'_>,
         target: &Target,
         machine: Arc<Machine>,
     ) -> Object {
-        let is_written = is_written(change_set, target, &machine);
-        let is_brought = brings(change_set, target).is_some() || change_set.spec.deletes.contains(target);
-        let is_own = controller_of(&change_set.metadata).is_some();
-        let generation = machine.metadata.generation.filter(|_| is_brought || is_own);
+        let (is_written, is_brought) = (said.is_written(target, &machine), said.names(target));
+        let generation = machine.metadata.generation.filter(|_| is_brought || said.is_own);
         let version = generation.map(|generation| Version { generation, is_as_said: is_written });
         let is_told = is_told(caches, &machine);
         let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };
         if is_written {
-            let wants = object.wants();
-            object.outdated = rivals::outdated(caches, change_set, decision, target, &object.machine, wants.as_ref());
+            object.outdated = inquiries.outdated(target, &object.machine, object.wants().as_ref());
         }
         object
     }
@@ -212,22 +212,53 @@ fn owner(caches: &Caches, change_set: &ChangeSet) -> Option<Arc<Machine>> {
     found.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid))
 }
 
-/// Whether a Machine is as a change set that brings its objects along says; of one that does not, it always is.
-pub(super) fn is_written(change_set: &ChangeSet, target: &Target, machine: &Machine) -> bool {
-    if change_set.spec.deletes.contains(target) {
-        return machine.metadata.deletion_timestamp.is_some();
-    }
-    let wanted = brings(change_set, target)
-        .and_then(|object| serde_json::from_value::<MachineSpec>(object.get("spec")?.clone()).ok());
-    wanted.is_none_or(|wanted| wanted == machine.spec)
+/// What a change set says of objects.
+#[derive(Debug)]
+pub(super) struct Said<'a> {
+    /// Whether a controller made it, for what is there.
+    is_own: bool,
+    /// Those that it brings along, by kind and name.
+    objects: BTreeMap<(&'a str, &'a str), Vec<&'a Map<String, Value>>>,
+    /// Those that are to go.
+    deletes: BTreeSet<&'a Target>,
 }
 
-/// An object as a change set brings it along.
-fn brings<'s>(change_set: &'s ChangeSet, target: &Target) -> Option<&'s Map<String, Value>> {
-    change_set.spec.objects.iter().find(|object| {
-        let metadata = |name: &str| object.get("metadata").and_then(|metadata| metadata.get(name)?.as_str());
-        object.get("kind").is_some_and(|kind| *kind == *target.kind)
-            && metadata("name") == Some(&target.name)
-            && metadata("namespace").is_none_or(|namespace| namespace == target.namespace)
-    })
+impl<'a> Said<'a> {
+    pub(super) fn by(change_set: &'a ChangeSet) -> Said<'a> {
+        let mut objects: BTreeMap<(&str, &str), Vec<&Map<String, Value>>> = BTreeMap::new();
+        for object in &change_set.spec.objects {
+            let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+            objects.entry((kind, metadata(object, "name").unwrap_or_default())).or_default().push(object);
+        }
+        let is_own = controller_of(&change_set.metadata).is_some();
+        Said { is_own, objects, deletes: change_set.spec.deletes.iter().collect() }
+    }
+
+    /// Whether a Machine is as it says; where it says nothing of it, it always is.
+    pub(super) fn is_written(&self, target: &Target, machine: &Machine) -> bool {
+        if self.deletes.contains(target) {
+            return machine.metadata.deletion_timestamp.is_some();
+        }
+        let wanted = self
+            .brings(target)
+            .and_then(|object| serde_json::from_value::<MachineSpec>(object.get("spec")?.clone()).ok());
+        wanted.is_none_or(|wanted| wanted == machine.spec)
+    }
+
+    /// Whether it brings an object along, or that it goes.
+    fn names(&self, target: &Target) -> bool {
+        self.brings(target).is_some() || self.deletes.contains(target)
+    }
+
+    fn brings(&self, target: &Target) -> Option<&'a Map<String, Value>> {
+        let of_name = self.objects.get(&(target.kind.as_str(), target.name.as_str())).into_iter().flatten().copied();
+        let is_here = |object: &&Map<String, Value>| {
+            metadata(object, "namespace").is_none_or(|namespace| namespace == target.namespace)
+        };
+        of_name.into_iter().find(is_here)
+    }
+}
+
+fn metadata<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o str> {
+    object.get("metadata").and_then(|metadata| metadata.get(name)?.as_str())
 }

@@ -1,10 +1,13 @@
 //! What people and policy say of steps at the moment they are taken, by the server itself.
 //!
 //! A watch may stand still while the server takes a rejection or a stricter policy, and whoever gave it was told that it
-//! holds. So what could cost something is asked for once more, of what the server has now.
+//! holds. So what could cost something is asked for once more, of what the server has now. A change set may have a thousand
+//! steps, and each of them is confirmed: what is as it was heard of, by its version, is not read again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use setpoint_api::change_set::ChangeSet;
@@ -34,22 +37,38 @@ pub async fn confirm(client: &Client, signatures: &Signatures, asked: &Asked<'_>
     };
     let mut cases = Vec::new();
     for case in asked.cases.iter().filter(|case| asked.steps.iter().any(|step| lists(case, step))) {
-        cases.extend(read(client, signatures, &case.change_set).await?);
+        cases.extend(read(client, signatures, case).await?);
     }
     Ok(judge(&Asked { environment: &environment, cases: &cases, ..asked.clone() }))
 }
 
 /// A change set and the reviews of its gate, unless it is gone.
-async fn read(client: &Client, signatures: &Signatures, known: &ChangeSet) -> Result<Option<Case>, Error> {
-    let meta = &known.metadata;
+async fn read(client: &Client, signatures: &Signatures, known: &Case) -> Result<Option<Case>, Error> {
+    let meta = &known.change_set.metadata;
     let (namespace, name) = (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-    let Some(change_set) = Api::<ChangeSet>::namespaced(client.clone(), namespace).get_opt(name).await? else {
-        return Ok(None);
+    let sets: Api<ChangeSet> = Api::namespaced(client.clone(), namespace);
+    let change_set = match sets.get_metadata_opt(name).await? {
+        Some(now) if version(&now.metadata) == version(meta) => Some(known.change_set.clone()),
+        Some(_) => sets.get_opt(name).await?.map(Arc::new),
+        None => None,
     };
+    let Some(change_set) = change_set else { return Ok(None) };
+    let reviews: Api<Review> = Api::namespaced(client.clone(), namespace);
     let of_gate = ListParams::default().fields(&format!("spec.gate={name}"));
-    let reviews = Api::<Review>::namespaced(client.clone(), namespace).list(&of_gate).await?;
-    let reviews = reviews.items.into_iter().map(Arc::new).collect();
-    Ok(Some(Case::reviewed(Arc::new(change_set), reviews, signatures)))
+    let now = reviews.list_metadata(&of_gate).await?;
+    let heard = known.reviews.iter().map(|known| &known.review).chain(&known.surplus);
+    let versions: BTreeSet<_> = heard.clone().map(|review| version(&review.metadata)).collect();
+    let versions_now: BTreeSet<_> = now.iter().map(|review| version(&review.metadata)).collect();
+    let reviews = match versions_now == versions {
+        true => heard.cloned().collect(),
+        false => reviews.list(&of_gate).await?.items.into_iter().map(Arc::new).collect(),
+    };
+    Ok(Some(Case::reviewed(change_set, reviews, signatures)))
+}
+
+/// What an object is, exactly.
+fn version(meta: &ObjectMeta) -> (Option<&str>, Option<&str>) {
+    (meta.uid.as_deref(), meta.resource_version.as_deref())
 }
 
 fn lists(case: &Case, step: &Step) -> bool {
@@ -92,18 +111,31 @@ mod tests {
         json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
             "metadata": {
-                "name": "web", "namespace": "shop", "uid": "s", "creationTimestamp": "2026-11-15T12:00:00Z",
+                "name": "web", "namespace": "shop", "uid": "s", "resourceVersion": "7",
+                "creationTimestamp": "2026-11-15T12:00:00Z",
             },
             "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
             "status": {"steps": [step("Destructive")], "digest": "sha256:all"},
         })
     }
 
+    /// The same after the step was done by its leave.
+    fn used() -> Value {
+        let mut set = change_set();
+        set["metadata"]["resourceVersion"] = json!("8");
+        let done = json!({
+            "id": "shop/web/delete", "digest": "sha256:a", "state": "Done", "since": "2026-11-15T12:06:00Z",
+        });
+        set["status"]["stepStates"] = json!([done]);
+        set
+    }
+
     fn review(reviewer: &str, decision: &str) -> Value {
         json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review",
             "metadata": {
-                "name": reviewer, "namespace": "shop", "uid": reviewer, "creationTimestamp": "2026-11-15T12:05:00Z",
+                "name": reviewer, "namespace": "shop", "uid": reviewer, "resourceVersion": "1",
+                "creationTimestamp": "2026-11-15T12:05:00Z",
             },
             "spec": {"gate": "web", "decision": decision, "reviewer": reviewer, "digests": ["sha256:a"]},
         })
@@ -141,6 +173,7 @@ mod tests {
             ("somebody said no", Some(environment(lax.clone())), Some(change_set()), rejected(), false),
             ("the approval is gone", Some(environment(lax.clone())), Some(change_set()), vec![], false),
             ("the policy asks for more", Some(environment(strict)), Some(change_set()), approved(), false),
+            ("it was used by now", Some(environment(lax.clone())), Some(used()), approved(), false),
             ("the change set is gone", Some(environment(lax.clone())), None, approved(), false),
             ("the Environment is gone", None, Some(change_set()), approved(), false),
         ];

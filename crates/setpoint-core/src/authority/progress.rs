@@ -82,11 +82,13 @@ pub fn progress(
         uid: metadata.uid.as_deref().unwrap_or_default(),
         created_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
     };
+    let recorded = status.step_states.iter().map(|old| ((old.id.as_str(), old.digest.as_str()), old));
+    let recorded: BTreeMap<(&str, &str), &StepStatus> = recorded.collect();
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
     let kept = status.step_states.iter().filter(|old| is_final(old) && !listed.contains(&*old.id));
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
     for step in &status.steps {
-        let old = status.step_states.iter().find(|old| old.id == step.id && old.digest == step.digest);
+        let old = recorded.get(&(step.id.as_str(), step.digest.as_str())).copied();
         let subject = Subject {
             step,
             old,
