@@ -1,5 +1,7 @@
 //! `ChangeSet`: what will be done in an environment, for people to see and to approve.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
@@ -128,7 +130,8 @@ pub struct ChangeSetStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// Where a controller asks: the generation of the object that it asks about. With any other, nothing has leave by it.
+    /// Where a Machine's controller asks: the generation of the Machine that it asks about. With any other, nothing has leave
+    /// by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_generation: Option<i64>,
     /// When the observation was made that the steps were computed from.
@@ -152,7 +155,7 @@ pub enum Phase {
     Succeeded,
     /// A step failed, and is not tried again.
     Failed,
-    /// Reality moved, and no step is what it was.
+    /// Reality moved or an object was written again, and no step is what it was.
     Stale,
 }
 
@@ -221,6 +224,23 @@ pub enum StepState {
     Failed,
     /// It is no longer what was approved.
     Stale,
+}
+
+impl StepStatus {
+    /// Whether the leave of its change set is used up: it was taken, or can be taken by it no more.
+    pub fn is_used_up(&self) -> bool {
+        self.state == StepState::Done || self.spent
+    }
+}
+
+impl ChangeSetStatus {
+    /// The generations of objects with which these are as the change set says, by the digests of their steps. Of a step that
+    /// is not among them, that is not known.
+    pub fn generations(&self) -> BTreeMap<&str, i64> {
+        let of_all = self.steps.iter().filter_map(|step| Some((step.digest.as_str(), self.object_generation?)));
+        let of_each = self.step_states.iter().filter_map(|state| Some((state.digest.as_str(), state.generation?)));
+        of_all.chain(of_each).collect()
+    }
 }
 
 impl ChangeSet {

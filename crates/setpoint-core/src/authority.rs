@@ -31,7 +31,7 @@ mod ticket;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, Mode, StepState, StepStatus};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, StepState, StepStatus};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
@@ -91,11 +91,13 @@ pub struct Set<'a> {
     pub requested_by: &'a str,
     /// The digests of the steps that it lists.
     pub digests: BTreeSet<&'a str>,
-    /// The digests of those that it records as done, or as tried.
+    /// The digests of those that it records as done, and of those that it gives leave for no more.
     pub done: BTreeSet<&'a str>,
+    pub used_up: BTreeSet<&'a str>,
     /// The objects, by uid, that it records steps for, by their digests.
     pub objects: BTreeMap<&'a str, &'a str>,
-    /// The generations of objects with which these are as it says, by the digests of their steps.
+    /// The generations of objects with which these are as it says, by the digests of their steps: with any other, and where
+    /// that is not on record yet, it gives no leave. What is no object's has none.
     pub generations: BTreeMap<&'a str, i64>,
     /// Whether it says of the object that leave is asked for now something else than is written.
     pub is_contradicted: bool,
@@ -178,7 +180,7 @@ pub fn record_done(mut done: Vec<DoneStep>, step: DoneStep) -> Vec<DoneStep> {
 /// it must stay.
 pub fn is_unrecorded(set: &Set<'_>, done: &[DoneStep]) -> bool {
     let mut by_its_leave = done.iter().filter(|step| step.change_set.as_deref() == Some(set.uid));
-    by_its_leave.any(|step| set.digests.contains(step.digest.as_str()) && !set.done.contains(step.digest.as_str()))
+    by_its_leave.any(|step| set.digests.contains(step.digest.as_str()) && !set.used_up.contains(step.digest.as_str()))
 }
 
 impl<'a> Set<'a> {
@@ -195,10 +197,8 @@ impl<'a> Set<'a> {
         }
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-        let asked_at = change_set.status.as_ref().and_then(|status| status.object_generation);
-        let of_all = steps.iter().filter_map(|step| Some((step.digest.as_str(), asked_at?)));
-        let of_each = states.iter().filter_map(|state| Some((state.digest.as_str(), state.generation?)));
-        let done = states.iter().filter(|state| state.state == StepState::Done || state.spent);
+        let done = states.iter().filter(|state| state.state == StepState::Done);
+        let used_up = states.iter().filter(|state| state.is_used_up());
         let digest = |state: &'a StepStatus| state.digest.as_str();
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         Some(Set {
@@ -211,8 +211,9 @@ impl<'a> Set<'a> {
             requested_by: &change_set.spec.requested_by,
             digests: steps.iter().map(|step| step.digest.as_str()).collect(),
             done: done.map(digest).collect(),
+            used_up: used_up.map(digest).collect(),
             objects: states.iter().filter_map(|state| Some((digest(state), state.object.as_deref()?))).collect(),
-            generations: of_all.chain(of_each).collect(),
+            generations: change_set.status.as_ref().map(ChangeSetStatus::generations).unwrap_or_default(),
             is_contradicted,
             evidence,
             used_nonces,
@@ -230,7 +231,7 @@ impl<'a> Set<'a> {
         self.lists(step, input) && !self.is_void(&step.digest, input) && self.used(&step.digest, input).is_none()
     }
 
-    /// Whether a rejection in it holds: not once the step was taken, but however much else was done since.
+    /// Whether a rejection in it holds: not once the step was taken, but however much else was done or written since.
     fn may_reject(&self, step: &Step, input: &Input<'_>) -> bool {
         let is_used = self.used(&step.digest, input).is_some_and(|spent| spent != Spent::Forgotten);
         self.lists(step, input) && !self.done.contains(step.digest.as_str()) && !is_used
@@ -240,10 +241,9 @@ impl<'a> Set<'a> {
     /// otherwise.
     fn is_void(&self, digest: &str, input: &Input<'_>) -> bool {
         let is_anothers = self.objects.get(digest).is_some_and(|uid| *uid != input.owner);
-        let is_otherwise = self.is_contradicted
-            || self.generations.get(digest).is_some_and(|planned| Some(*planned) != input.generation);
+        let is_otherwise = self.is_contradicted || self.generations.get(digest).copied() != input.generation;
         let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
-        self.done.contains(digest) || is_anothers || is_otherwise || input.intents.iter().any(uses)
+        self.used_up.contains(digest) || is_anothers || is_otherwise || input.intents.iter().any(uses)
     }
 
     fn used(&self, digest: &str, input: &Input<'_>) -> Option<Spent> {

@@ -23,7 +23,7 @@ impl fmt::Display for Printable<'_> {
             match character {
                 '\n' => f.write_str("⏎")?,
                 control if control.is_control() => write!(f, "{}", control.escape_default())?,
-                unseen if is_active(unseen) => write!(f, "{}", unseen.escape_unicode())?,
+                active if is_active(active) => write!(f, "{}", active.escape_unicode())?,
                 other => fmt::Write::write_char(f, other)?,
             }
         }
@@ -31,13 +31,15 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Whether a character is a command to who shows it, or cannot be seen: it ends lines, changes the direction of others, or
-/// makes two texts differ that look the same.
+/// Whether a character is a command to who shows it, such as one that ends a line or changes the direction of others, or is
+/// not seen at all: it could make two texts look the same that are not.
 pub fn is_active(character: char) -> bool {
     let is_unseen = matches!(
         character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
     );
     is_unseen || character.is_control()
 }

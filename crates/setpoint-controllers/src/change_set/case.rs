@@ -81,20 +81,29 @@ impl Case {
 
     /// The same as the core reads it, for steps of this Machine if they are of one; none where it authorizes nothing.
     pub fn as_set(&self, machine: Option<&Machine>) -> Option<authority::Set<'_>> {
-        let said = Said::by(&self.change_set);
-        let is_contradicted = machine.is_some_and(|machine| !said.is_written(&target(&machine.metadata), machine));
+        let is_contradicted = machine.is_some_and(|machine| !self.agrees_with(machine));
         authority::Set::of(&self.change_set, is_contradicted, self.evidence(), self.used_nonces())
     }
 
-    /// The digests that a user asks people about here, as long as they can decide.
-    pub fn asked_by_users(&self, environment: &str) -> BTreeSet<&str> {
+    /// The digests that a user asks people about here of a Machine as it is, as long as they can decide.
+    pub fn asked_by_users(&self, machine: &Machine) -> BTreeSet<&str> {
         let set = &self.change_set;
-        let is_asked = is_open(set) && set.spec.environment == environment && controller_of(&set.metadata).is_none();
+        let is_here = set.spec.environment == machine.spec.environment;
+        let is_asked = is_open(set) && is_here && controller_of(&set.metadata).is_none() && self.agrees_with(machine);
         let steps = self.status().filter(|_| is_asked).map_or(&[][..], |status| &status.steps);
         let states = self.status().map_or(&[][..], |status| &status.step_states).iter();
         let is_over = |state: StepState| matches!(state, StepState::Done | StepState::Stale);
         let over: BTreeSet<&str> = states.filter(|step| is_over(step.state)).map(|step| step.digest.as_str()).collect();
-        steps.iter().map(|step| step.digest.as_str()).filter(|digest| !over.contains(digest)).collect()
+        let generations = self.status().map(ChangeSetStatus::generations).unwrap_or_default();
+        let is_of_this =
+            |digest: &str| generations.get(digest).is_none_or(|asked| Some(*asked) == machine.metadata.generation);
+        let digests = steps.iter().map(|step| step.digest.as_str());
+        digests.filter(|digest| !over.contains(digest) && is_of_this(digest)).collect()
+    }
+
+    /// Whether a Machine is as the change set says.
+    fn agrees_with(&self, machine: &Machine) -> bool {
+        Said::by(&self.change_set).is_written(&target(&machine.metadata), machine)
     }
 
     pub(super) fn evidence(&self) -> Vec<Evidence<'_>> {
@@ -270,12 +279,17 @@ mod tests {
             "action": "Delete", "reason": "r", "origin": "Desired", "class": "Destructive", "classReason": "data",
             "digest": "d",
         });
-        let machine = json!({"apiVersion": "a/v1", "kind": "Machine", "name": "web", "uid": "u", "controller": true});
+        let owner = json!({"apiVersion": "a/v1", "kind": "Machine", "name": "web", "uid": "u", "controller": true});
+        let machine: Machine = serde_json::from_value(json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"environment": "lab"},
+        }))
+        .expect("a Machine");
         let rows = [
             ("a user's", "Execute", "Waiting", json!([]), "lab", true),
             ("it is over", "Execute", "Stale", json!([]), "lab", false),
             ("it shows only", "Preview", "Planned", json!([]), "lab", false),
-            ("a controller's", "Execute", "Waiting", json!([machine]), "lab", false),
+            ("a controller's", "Execute", "Waiting", json!([owner]), "lab", false),
             ("elsewhere", "Execute", "Waiting", json!([]), "production", false),
         ];
         for (name, mode, phase, owners, environment, is_asked) in rows {
@@ -287,7 +301,7 @@ mod tests {
             });
             let change_set = Arc::new(serde_json::from_value(change_set).expect(name));
             let case = Case { change_set, reviews: Vec::new(), surplus: Vec::new() };
-            assert_eq!(case.asked_by_users("lab").contains("d"), is_asked, "{name}");
+            assert_eq!(case.asked_by_users(&machine).contains("d"), is_asked, "{name}");
         }
     }
 

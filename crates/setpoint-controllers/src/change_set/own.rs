@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use setpoint_api::change_set::{ChangeSet, Mode, Phase, StepState};
+use setpoint_api::change_set::{ChangeSet, Mode, Phase, StepState, StepStatus};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_core::workload::selection::controller_of;
 
@@ -43,7 +43,7 @@ pub fn can_be_decided<'a>(set: &ChangeSet, digests: impl IntoIterator<Item = &'a
 /// The digests of steps on which nobody can decide in a change set any more, though it is open: they were done, or tried.
 pub(super) fn used_up(set: &ChangeSet) -> BTreeSet<&str> {
     let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-    let used_up = states.iter().filter(|step| step.state == StepState::Done || step.spent);
+    let used_up = states.iter().filter(|step| step.is_used_up());
     used_up.map(|step| step.digest.as_str()).collect()
 }
 
@@ -65,7 +65,7 @@ pub(super) fn is_settled(set: &ChangeSet) -> bool {
     let states = set.status.as_ref().map_or(&[][..], |status| &status.step_states);
     match phase(set) {
         Some(Phase::Succeeded) => true,
-        Some(Phase::Stale) => states.iter().all(|step| step.state == StepState::Done || step.spent),
+        Some(Phase::Stale) => states.iter().all(StepStatus::is_used_up),
         _ => false,
     }
 }

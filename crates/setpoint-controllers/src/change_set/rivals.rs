@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, Mode};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode};
 use setpoint_api::machine::Machine;
 use setpoint_api::step::Target;
 use setpoint_core::authority::{self, Question};
@@ -58,8 +58,10 @@ struct Inquiry<'a> {
     /// The object that it was made for, by its uid.
     owner: Option<&'a str>,
     is_approved: bool,
-    /// The digests of its steps, those on which nobody can decide any more, and those that somebody rejected.
+    /// The digests of its steps, for which generations of objects these are, those on which nobody can decide any more, and
+    /// those that somebody rejected.
     listed: BTreeMap<&'a Target, Vec<&'a str>>,
+    generations: BTreeMap<&'a str, i64>,
     used_up: BTreeSet<&'a str>,
     rejected: BTreeSet<&'a str>,
 }
@@ -114,6 +116,7 @@ impl<'a> Inquiry<'a> {
             owner: controller_of(&change_set.metadata).map(|owner| owner.uid.as_str()),
             is_approved,
             listed,
+            generations: change_set.status.as_ref().map(ChangeSetStatus::generations).unwrap_or_default(),
             used_up: used_up(change_set),
             rejected,
         }
@@ -127,6 +130,12 @@ impl<'a> Inquiry<'a> {
             true => self.listed.values().flatten().copied().collect(),
             false => self.listed.get(target).into_iter().flatten().copied().collect(),
         };
+        // What was asked before the Machine was written again may not be on record as void yet.
+        let is_before = |digest: &str| {
+            let asked = self.generations.get(digest).copied();
+            asked.is_some() && asked < machine.metadata.generation
+        };
+        let is_open = |digest: &str| !self.used_up.contains(digest) && !is_before(digest);
         Some(Question {
             uid: meta.uid.as_deref()?,
             name: meta.name.as_deref()?,
@@ -134,7 +143,7 @@ impl<'a> Inquiry<'a> {
             is_own,
             is_approved: self.is_approved,
             is_written: self.said.is_written(target, machine),
-            open: listed.iter().copied().filter(|digest| !self.used_up.contains(digest)).collect(),
+            open: listed.iter().copied().filter(|digest| is_open(digest)).collect(),
             rejected: listed.into_iter().filter(|digest| self.rejected.contains(digest)).collect(),
         })
     }
@@ -211,7 +220,7 @@ mod tests {
             ]
         };
         type Row = (&'static str, Machine, Vec<ChangeSet>, &'static [&'static str]);
-        let rows: [Row; 7] = [
+        let rows: [Row; 8] = [
             ("back to what was asked for first", machine("db:2", Some(&["a"])), three(), &["3"]),
             ("what is wanted is not known", machine("db:2", None), three(), &["3"]),
             (
@@ -230,6 +239,15 @@ mod tests {
                 "the controller's own are as many as there were occasions",
                 machine("db:4", Some(&["c"])),
                 vec![set("old", 1, "c", None, waits()), set("own", 2, "c", None, waits())],
+                &["own"],
+            ),
+            (
+                "what was approved before it was written again has no say, though nobody wrote that down yet",
+                machine("db:4", Some(&["c"])),
+                vec![
+                    set("old", 1, "c", None, json!({"state": "Approved", "generation": 2})),
+                    set("own", 2, "c", None, json!({"generation": 3})),
+                ],
                 &["own"],
             ),
             (
@@ -294,10 +312,20 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_where_a_step_is_stale() {
+        let set_of = |generation: i64| Arc::new(set("1", 1, "a", Some("db:2"), json!({"generation": generation})));
+        for (name, image, generation, is_asked) in [
+            ("as it is", "db:2", 3, true),
+            ("as it was before", "db:2", 2, false),
+            ("as it might be", "db:2", 4, false),
+            ("it is otherwise", "db:3", 3, false),
+        ] {
+            let case = Case::of(&Caches::default(), set_of(generation));
+            assert_eq!(case.asked_by_users(&machine(image, None)).contains("a"), is_asked, "{name}");
+        }
         for (state, asked) in [("Waiting", &["a"][..]), ("Stale", &[]), ("Done", &[])] {
             let set = set("1", 1, "a", Some("db:2"), json!({"state": state}));
             let case = Case::of(&Caches::default(), Arc::new(set));
-            assert_eq!(case.asked_by_users("lab"), asked.iter().copied().collect(), "{state}");
+            assert_eq!(case.asked_by_users(&machine("db:2", None)), asked.iter().copied().collect(), "{state}");
         }
     }
 

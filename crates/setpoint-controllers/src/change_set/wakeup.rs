@@ -136,6 +136,7 @@ fn orphans(environment: &Environment) -> BTreeSet<&str> {
 mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
+    use setpoint_api::change_set::Phase;
 
     use super::*;
 
@@ -228,9 +229,13 @@ mod tests {
             let (caches, queue) = (Caches::default(), Arc::new(Queue::new(crate::queue::Options::default())));
             caches.change_sets.apply(Event::Apply(listing("one", 1, "a", "Waiting")));
             caches.change_sets.apply(Event::Apply(listing("other", 1, "a", "Stale")));
+            let mut settled = listing("settled", 1, "a", "Done");
+            settled.status.as_mut().expect("a status").phase = Some(Phase::Succeeded);
+            caches.change_sets.apply(Event::Apply(settled));
             wire(&caches, &queue);
             caches.change_sets.apply(event);
             assert_eq!(queue.ready().contains(&Name::new("shop", "other")), is_woken, "{name}");
+            assert!(!queue.ready().contains(&Name::new("shop", "settled")), "{name}");
         }
     }
 }

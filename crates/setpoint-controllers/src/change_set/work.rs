@@ -123,7 +123,7 @@ impl Object {
         machine: Arc<Machine>,
     ) -> Object {
         let (is_written, is_brought) = (said.is_written(target, &machine), said.names(target));
-        let generation = machine.metadata.generation.filter(|_| is_brought || said.is_own);
+        let generation = machine.metadata.generation.filter(|_| is_brought || said.is_by_controller);
         let version = generation.map(|generation| Version { generation, is_as_said: is_written });
         let is_told = is_told(caches, &machine);
         let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };
@@ -215,8 +215,8 @@ fn owner(caches: &Caches, change_set: &ChangeSet) -> Option<Arc<Machine>> {
 /// What a change set says of objects.
 #[derive(Debug)]
 pub(super) struct Said<'a> {
-    /// Whether a controller made it, for what is there.
-    is_own: bool,
+    /// Whether a controller made it: what it asks about is what is there.
+    is_by_controller: bool,
     /// Those that it brings along, by kind and name.
     objects: BTreeMap<(&'a str, &'a str), Vec<&'a Map<String, Value>>>,
     /// Those that are to go.
@@ -230,8 +230,8 @@ impl<'a> Said<'a> {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
             objects.entry((kind, metadata(object, "name").unwrap_or_default())).or_default().push(object);
         }
-        let is_own = controller_of(&change_set.metadata).is_some();
-        Said { is_own, objects, deletes: change_set.spec.deletes.iter().collect() }
+        let is_by_controller = controller_of(&change_set.metadata).is_some();
+        Said { is_by_controller, objects, deletes: change_set.spec.deletes.iter().collect() }
     }
 
     /// Whether a Machine is as it says; where it says nothing of it, it always is.
@@ -239,10 +239,9 @@ impl<'a> Said<'a> {
         if self.deletes.contains(target) {
             return machine.metadata.deletion_timestamp.is_some();
         }
-        let wanted = self
-            .brings(target)
-            .and_then(|object| serde_json::from_value::<MachineSpec>(object.get("spec")?.clone()).ok());
-        wanted.is_none_or(|wanted| wanted == machine.spec)
+        let Some(object) = self.brings(target) else { return true };
+        let spec = object.get("spec").and_then(|spec| serde_json::from_value::<MachineSpec>(spec.clone()).ok());
+        spec.is_some_and(|spec| spec == machine.spec)
     }
 
     /// Whether it brings an object along, or that it goes.

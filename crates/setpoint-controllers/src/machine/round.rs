@@ -324,7 +324,7 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], c
         plan: &planned.change_set,
         look: &planned.observation,
         held: waits_for_people(held).collect(),
-        asked: cases.iter().flat_map(|case| case.asked_by_users(&machine.spec.environment)).collect(),
+        asked: cases.iter().flat_map(|case| case.asked_by_users(machine)).collect(),
         last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
 }

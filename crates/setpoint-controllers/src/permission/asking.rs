@@ -1,7 +1,7 @@
 //! The ChangeSet of steps that wait for people: one for each object that has such steps, with what would be done for it.
 //!
-//! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again; one that
-//! is over, or in which the approvals of what waits were used, stays as it is.
+//! What would be done is written here, and what becomes of it by whoever keeps the gate. An open one is used again for
+//! as long as the object is as it was; one that is over, or in which the approvals of what waits were used, stays as it is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -176,8 +176,11 @@ impl Petition<'_> {
     /// Whether people can decide on it in a change set. What they were asked before the object was written again is another
     /// question, however much is the same.
     fn can_be_decided_in(&self, set: &ChangeSet) -> bool {
-        let asked_at = set.status.as_ref().and_then(|status| status.object_generation);
-        let is_of_this = asked_at.is_none() || asked_at == self.generation;
+        let is_of_this = match &set.status {
+            Some(asked) if asked.digest.is_some() => asked.object_generation == self.generation,
+            // Nothing was asked there yet.
+            _ => true,
+        };
         is_of_this && can_be_decided(set, self.held.iter().map(|step| step.digest.as_str()))
     }
 

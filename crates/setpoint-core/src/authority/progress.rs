@@ -85,7 +85,7 @@ pub fn progress(
     let recorded = status.step_states.iter().map(|old| ((old.id.as_str(), old.digest.as_str()), old));
     let recorded: BTreeMap<(&str, &str), &StepStatus> = recorded.collect();
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
-    let kept = status.step_states.iter().filter(|old| is_final(old) && !listed.contains(&*old.id));
+    let kept = status.step_states.iter().filter(|old| old.is_used_up() && !listed.contains(&*old.id));
     let mut step_states: Vec<StepStatus> = kept.cloned().collect();
     for step in &status.steps {
         let old = recorded.get(&(step.id.as_str(), step.digest.as_str())).copied();
@@ -98,9 +98,7 @@ pub fn progress(
         };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        // What was abandoned is asked about elsewhere, also where a part of it was written; but a rejection holds.
-        let is_void = (abandoned.is_some() || subject.has_moved()) && !subject.is_rejected();
-        let spent = state == StepState::Stale && (is_void || subject.is_spent(ticket));
+        let spent = state == StepState::Stale && subject.is_spent(ticket, abandoned.is_some());
         let object = subject.object(state);
         step_states.push(StepStatus {
             id: step.id.clone(),
@@ -113,7 +111,9 @@ pub fn progress(
             generation: subject.generation(!change_set.spec.objects.is_empty()),
         });
     }
-    let decision = undecided(decision, &status.steps, &step_states);
+    let is_gone = |step: &&Step| step.target.kind == GUEST && !objects.contains_key(&step.target);
+    let gone = status.steps.iter().filter(is_gone).map(|step| step.id.as_str()).collect();
+    let decision = undecided(decision, &gone, &step_states);
     let phase = match change_set.spec.mode {
         _ if !is_planned => Phase::Pending,
         Mode::Preview => Phase::Planned,
@@ -126,8 +126,9 @@ pub fn progress(
 
 /// What is left of a decision: nothing of the steps that are stale, and of those that are done that they could be. What came
 /// after that, such as another policy or the end of an approval, asks nobody about them again. Of what a review counts for,
-/// that is left which still has leave by it.
-fn undecided(decision: &Decision, steps: &[Step], states: &[StepStatus]) -> Decision {
+/// that is left which still has leave by it. `gone` are the steps for guests that belonged to nothing and are gone, perhaps by
+/// just this approval.
+fn undecided(decision: &Decision, gone: &BTreeSet<&str>, states: &[StepStatus]) -> Decision {
     let states: BTreeMap<(&str, &str), (StepState, bool)> =
         states.iter().map(|step| ((&*step.id, &*step.digest), (step.state, step.spent))).collect();
     let state = |judged: &Judged| states.get(&(&*judged.step, &*judged.digest)).copied();
@@ -136,12 +137,10 @@ fn undecided(decision: &Decision, steps: &[Step], states: &[StepStatus]) -> Deci
         Some(StepState::Done) => Some(Judged { verdict: Verdict::Run, ..judged.clone() }),
         _ => Some(judged.clone()),
     };
-    // A rejection holds all the same; and a guest that belongs to nothing may be gone by just this approval.
-    let guests: BTreeSet<&str> =
-        steps.iter().filter(|step| step.target.kind == GUEST).map(|step| step.id.as_str()).collect();
+    // A rejection holds all the same.
     let is_void = |judged: &&Judged| {
         let is_spent = state(judged).is_some_and(|(_, is_spent)| is_spent);
-        is_spent && !judged.verdict.is_rejected() && !guests.contains(judged.step.as_str())
+        is_spent && !judged.verdict.is_rejected() && !gone.contains(judged.step.as_str())
     };
     let void = decision.steps.iter().filter(is_void).map(|judged| judged.step.as_str()).collect();
     let told = |review: &Reviewed| Reviewed { outcome: left_of(&review.outcome, &void), ..review.clone() };
@@ -212,22 +211,39 @@ impl Subject<'_> {
 
     /// The object that it is taken for, or that was as the change set says once.
     fn object(&self, state: StepState) -> Option<&str> {
-        if let Some(old) = self.old.filter(|old| is_final(old)) {
-            return old.object.as_deref();
-        }
         let is_its_own = |work: &&Work<'_>| state == StepState::Running || work.is_brought;
-        let own = self.work.filter(is_its_own).and_then(|work| work.uid);
-        let was_running = self.old.is_some_and(|old| old.state == StepState::Running);
-        own.or(self.old.filter(|_| !was_running).and_then(|old| old.object.as_deref()))
+        let own = || self.work.filter(is_its_own).and_then(|work| work.uid);
+        // What was begun and surely had no effect was for nobody.
+        let is_given_up = |old: &&StepStatus| old.state == StepState::Running && state != StepState::Done;
+        let known = self.old.filter(|old| !is_given_up(old)).and_then(|old| old.object.as_deref());
+        known.or_else(own)
     }
 
     fn spent(&self, ticket: Ticket<'_>) -> Option<Spent> {
         ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
     }
 
-    /// Whether it can be done by the leave of this change set no more.
-    fn is_spent(&self, ticket: Ticket<'_>) -> bool {
-        self.old.is_some_and(|old| old.spent) || self.spent(ticket).is_some() || self.is_for_another()
+    /// Whether it was done or tried, by whoever's leave.
+    fn was_taken(&self, ticket: Ticket<'_>) -> bool {
+        matches!(self.spent(ticket), Some(Spent::Done | Spent::Tried | Spent::Elsewhere))
+    }
+
+    /// Whether it can be done by the leave of this change set no more. What was abandoned is asked about elsewhere, also where
+    /// a part of it was written; but what somebody rejects is over only once it was taken.
+    fn is_spent(&self, ticket: Ticket<'_>, is_abandoned: bool) -> bool {
+        let was_spent = self.old.is_some_and(|old| old.spent);
+        let is_void = is_abandoned
+            || was_spent
+            || self.has_moved()
+            || self.is_for_another()
+            || self.spent(ticket) == Some(Spent::Forgotten);
+        self.was_taken(ticket) || (is_void && !self.is_rejected())
+    }
+
+    /// Whether nothing more comes of it by the leave of this change set, whatever happens to its object.
+    fn is_final(&self, ticket: Ticket<'_>) -> bool {
+        let is_over = |old: &StepStatus| old.spent && (self.was_taken(ticket) || !self.is_rejected());
+        self.old.is_some_and(|old| old.state == StepState::Done || is_over(old))
     }
 
     /// Whether it was stale, and it is not known that it is wanted again. A guest that belongs to nothing is wanted by nobody.
@@ -238,7 +254,7 @@ impl Subject<'_> {
     }
 
     fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
-        if let Some(old) = self.old.filter(|old| is_final(old)) {
+        if let Some(old) = self.old.filter(|_| self.is_final(ticket)) {
             return (old.state, old.message.clone());
         }
         let spent = self.spent(ticket);
@@ -304,11 +320,6 @@ impl Subject<'_> {
             None => (StepState::Pending, None),
         }
     }
-}
-
-/// Whether nothing more comes of a step by the leave of this change set, whatever happens to its object.
-fn is_final(step: &StepStatus) -> bool {
-    step.state == StepState::Done || step.spent
 }
 
 /// What is left decides; where nothing is, what became of it all.

@@ -109,7 +109,8 @@ impl Case {
         change_set.metadata.uid = Some(format!("uid-{name}-{created}"));
         change_set.metadata.creation_timestamp = Some(Time(time(created)));
         let steps = digests.iter().map(|digest| step(digest)).collect();
-        change_set.status = Some(ChangeSetStatus { steps, ..ChangeSetStatus::default() });
+        let object_generation = Some(GENERATION);
+        change_set.status = Some(ChangeSetStatus { steps, object_generation, ..ChangeSetStatus::default() });
         Case { change_set, reviews: Vec::new(), is_contradicted: false }
     }
 
@@ -121,16 +122,19 @@ impl Case {
         self.change_set.status.as_mut().expect("a status")
     }
 
-    /// The controller of an object asks about its steps, because of the write that made this its generation.
-    pub(crate) fn asked_for(mut self, uid: &str, generation: i64) -> Case {
+    /// The controller of an object made it.
+    pub(crate) fn asked_for(self, uid: &str) -> Case {
         let owner = OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() };
-        self.change_set.metadata.owner_references = Some(vec![owner]);
-        self.status().object_generation = Some(generation);
+        self.with(|set| set.metadata.owner_references = Some(vec![owner]))
+    }
+
+    /// It is about the object since the write that made this its generation; nobody knows where none is said.
+    pub(crate) fn since(mut self, generation: Option<i64>) -> Case {
+        self.status().object_generation = generation;
         self
     }
 
-    /// The generation of the object that its controller asks about, if one does.
-    pub(crate) fn asked_at(&self) -> Option<i64> {
+    pub(crate) fn generation(&self) -> Option<i64> {
         self.change_set.status.as_ref().and_then(|status| status.object_generation)
     }
 
@@ -333,19 +337,20 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
             waits,
             "",
         ),
-        ("it was made for this object", vec![approved().asked_for(OWNER, GENERATION)], vec![], "may run", "uid-one-0"),
-        ("it was made for another of this name", vec![approved().asked_for("gone", GENERATION)], vec![], waits, ""),
+        ("it was made for this object", vec![approved().asked_for(OWNER)], vec![], "may run", "uid-one-0"),
+        ("it was made for another of this name", vec![approved().asked_for("gone")], vec![], waits, ""),
         (
             "it was made before the object was written again",
-            vec![approved().asked_for(OWNER, GENERATION - 1)],
+            vec![approved().since(Some(GENERATION - 1))],
             vec![],
             waits,
             "",
         ),
+        ("nobody knows for which write it was made", vec![approved().since(None)], vec![], waits, ""),
         ("it brings the object along otherwise", vec![approved().contradicted()], vec![], waits, ""),
         (
             "what was rejected stays so though the object was written again",
-            vec![asked().review("bob", Decision::Reject, "a", 10).asked_for(OWNER, GENERATION - 1).contradicted()],
+            vec![asked().review("bob", Decision::Reject, "a", 10).since(Some(GENERATION - 1)).contradicted()],
             vec![],
             rejected,
             "",
@@ -387,6 +392,13 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
             "a rejection is not forgotten, however much was done since",
             vec![asked().review("bob", Decision::Reject, "a", 10)],
             full(12),
+            rejected,
+            "",
+        ),
+        (
+            "nor is one that came when its change set was over",
+            vec![asked().record_tried("a").review("bob", Decision::Reject, "a", 10), other().approved("a", 10)],
+            vec![],
             rejected,
             "",
         ),

@@ -19,7 +19,7 @@ enum Event {
     Edit(Vec<&'static str>),
     /// A change set of this name is made for them, in place of the one before.
     Make(&'static str),
-    /// The planner writes down what is wanted now; a controller only where it still asks about the same write.
+    /// The planner writes down what is wanted now, where it still asks about the same write.
     Replan(&'static str),
     Review(&'static str, &'static str, Decision, &'static str),
     /// A signed review from before is sent once more: to whatever has its gate's name now, with the date of now.
@@ -99,15 +99,15 @@ impl World {
                 self.now += 1;
                 let digests = self.digests();
                 let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
-                let made = Case::of(name, self.now, &digests);
-                let made = if name == OWN { made.asked_for(&self.uid(), self.generation) } else { made };
+                let made = Case::of(name, self.now, &digests).since(Some(self.generation));
+                let made = if name == OWN { made.asked_for(&self.uid()) } else { made };
                 self.cases.insert(name, made);
             }
             Event::Replan(name) => {
                 let steps: Vec<Step> = self.digests().iter().map(|digest| step(digest)).collect();
                 let generation = self.generation;
                 let case = self.cases.get_mut(name);
-                let case = case.filter(|case| case.asked_at().is_none_or(|asked| asked == generation));
+                let case = case.filter(|case| case.generation() == Some(generation));
                 case.into_iter().for_each(|case| case.status().steps.clone_from(&steps));
             }
             Event::Review(name, who, decision, kind) => {
@@ -161,10 +161,7 @@ impl World {
             let by = answer.by.expect("a gated step runs by somebody's leave");
             let case = cases.iter().find(|case| case.uid() == by).expect("by a change set that is there");
             self.assert_approved(case, &answer.digest);
-            assert!(
-                case.asked_at().is_none_or(|asked| asked == self.generation),
-                "{by} was approved for another write"
-            );
+            assert_eq!(case.generation(), Some(self.generation), "{by} was approved for another write");
             self.begun += 1;
             self.intents.push(intent(&format!("call-{}", self.begun), &answer.digest, Some(&by), self.now));
         }
@@ -191,19 +188,18 @@ impl World {
 
     fn record(&mut self) {
         let (target, uid) = (step("a").target, self.uid());
-        let version = Version { generation: self.generation, is_as_said: true };
-        let work = |is_own: bool| Work {
+        let work = Work {
             uid: Some(&uid),
             intents: &self.intents,
             done: &self.done,
             wanted: Wanted::Unknown,
             outdated: None,
             is_brought: false,
-            version: is_own.then_some(version),
+            version: Some(Version { generation: self.generation, is_as_said: true }),
         };
         let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
-        for (name, case) in &mut self.cases {
-            let objects = BTreeMap::from([(&target, work(*name == OWN))]);
+        for case in self.cases.values_mut() {
+            let objects = BTreeMap::from([(&target, work)]);
             let progress = progress(&case.change_set, &unjudged, &objects, None, time(self.now));
             case.status().step_states = progress.step_states;
         }
@@ -237,7 +233,8 @@ impl World {
             }
         }
         // A controller asks for who wrote the object, which carol did not.
-        let has_asked = |who: &str| who == "carol" && case.asked_at().is_none();
+        let is_users = case.change_set.metadata.owner_references.is_none();
+        let has_asked = |who: &str| who == "carol" && is_users;
         let yes = last.iter().filter(|(who, (at, decision))| {
             !has_asked(who) && *decision == Decision::Approve && at + EXPIRY_S > self.now
         });

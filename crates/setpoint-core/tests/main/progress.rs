@@ -525,6 +525,19 @@ fn a_change_set_is_about_one_write_of_an_object() {
     };
     assert_eq!(asked_by_its_controller(&known(4, true)), (StepState::Approved, false));
     assert_eq!(asked_by_its_controller(&known(5, true)), (StepState::Stale, true), "it was written again");
+    let spent = StepStatus { generation: Some(4), spent: true, ..recorded("sha256:a", StepState::Stale) };
+    let over = change_set(Mode::Execute, vec![step(Action::Update)], vec![spent]);
+    let told = |verdict: Verdict, known: &Known| {
+        let state = ask(&over, verdict, Some(known), None).step_states.remove(0);
+        (state.state, state.spent)
+    };
+    let wanted = Known { wanted: Some(BTreeSet::from(["sha256:a"])), ..known(5, true) };
+    let unwanted = Known { wanted: Some(BTreeSet::new()), ..known(5, true) };
+    assert_eq!(told(Verdict::Run, &wanted), (StepState::Stale, true), "what is over stays so");
+    assert_eq!(told(rejected(), &wanted), (StepState::Failed, false), "but a rejection is heard");
+    assert_eq!(told(rejected(), &unwanted), (StepState::Stale, false), "also where it is wanted later");
+    let taken = Known { done: done(Some("other"), NOW), ..known(5, true) };
+    assert_eq!(told(rejected(), &taken), (StepState::Stale, true), "unless it was taken meanwhile");
     let begun = Known { intents: intent(), ..known(5, true) };
     assert_eq!(
         asked_by_its_controller(&begun),

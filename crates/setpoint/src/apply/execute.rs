@@ -191,7 +191,7 @@ impl Execution<'_> {
                 Judgement::Counted(_) => {}
                 void if void.is_stale() => {
                     withdraw(session, set).await;
-                    bail!("reality moved since the plan was shown: {void}; nothing was written, plan again")
+                    bail!("something moved since the plan was shown: {void}; nothing was written, plan again")
                 }
                 void => {
                     remark(&void.to_string());

@@ -60,9 +60,9 @@ impl Judgement {
         }
     }
 
-    /// Whether it is about steps that are no longer what they were.
+    /// Whether it is about steps that are no longer what they were, or of objects that were written since.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self, Judgement::Void { reason, .. } if reason == "Stale")
+        matches!(self, Judgement::Void { reason, .. } if matches!(reason.as_str(), "Stale" | "Outdated"))
     }
 }
 

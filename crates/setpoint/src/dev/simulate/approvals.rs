@@ -73,7 +73,8 @@ impl Approvals {
         }
         let id = uid(&set.metadata).to_owned();
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        let asks = controller_of(&set.metadata).and_then(|owner| {
+        let is_asked = set.status.as_ref().is_some_and(|status| status.digest.is_some());
+        let asks = controller_of(&set.metadata).filter(|_| is_asked).and_then(|owner| {
             let machine = books.machines.get(&format!("{namespace}/{}", owner.name))?;
             machine.metadata.generation.filter(|_| uid(&machine.metadata) == owner.uid)
         });
