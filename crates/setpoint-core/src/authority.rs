@@ -31,7 +31,7 @@ mod ticket;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, StepState, StepStatus};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, StepState};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
@@ -89,22 +89,28 @@ pub struct Set<'a> {
     /// The object that it was made for, by its uid; none where a user made it.
     pub owner: Option<&'a str>,
     pub requested_by: &'a str,
-    /// The digests of the steps that it lists.
-    pub digests: BTreeSet<&'a str>,
-    /// The digests of those that it records as done, and of those that it gives leave for no more.
-    pub done: BTreeSet<&'a str>,
-    pub used_up: BTreeSet<&'a str>,
-    /// The objects, by uid, that it records steps for, by their digests.
-    pub objects: BTreeMap<&'a str, &'a str>,
-    /// The generations of objects with which these are as it says, by the digests of their steps: with any other, and where
-    /// that is not on record yet, it gives no leave. What is no object's has none.
-    pub generations: BTreeMap<&'a str, i64>,
+    /// The steps of it that matter, by their digests.
+    pub steps: BTreeMap<&'a str, Listed<'a>>,
     /// Whether it says of the object that leave is asked for now something else than is written.
     pub is_contradicted: bool,
     /// The reviews of its gate.
     pub evidence: Vec<Evidence<'a>>,
     /// Reviewer and nonce of reviews that are not among the evidence.
     pub used_nonces: BTreeSet<(String, String)>,
+}
+
+/// A step that a change set lists, and what that records of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Listed<'a> {
+    /// Whether it was done.
+    is_done: bool,
+    /// Whether the change set gives leave for it no more.
+    is_used_up: bool,
+    /// The object, by its uid, that it is or was taken for.
+    object: Option<&'a str>,
+    /// The generation of the object with which that is as the change set says: with any other, and where that is not on
+    /// record yet, there is no leave. What is no object's has none.
+    generation: Option<i64>,
 }
 
 /// What becomes of one step.
@@ -180,13 +186,15 @@ pub fn record_done(mut done: Vec<DoneStep>, step: DoneStep) -> Vec<DoneStep> {
 /// it must stay.
 pub fn is_unrecorded(set: &Set<'_>, done: &[DoneStep]) -> bool {
     let mut by_its_leave = done.iter().filter(|step| step.change_set.as_deref() == Some(set.uid));
-    by_its_leave.any(|step| set.digests.contains(step.digest.as_str()) && !set.used_up.contains(step.digest.as_str()))
+    by_its_leave.any(|step| set.steps.get(step.digest.as_str()).is_some_and(|listed| !listed.is_used_up))
 }
 
 impl<'a> Set<'a> {
-    /// None where it authorizes nothing: it is a preview, it is being deleted, or it was never stored.
+    /// What it says of the steps with these digests; it may list a thousand others. None where it authorizes nothing: it is a
+    /// preview, it is being deleted, or it was never stored.
     pub fn of(
         change_set: &'a ChangeSet,
+        digests: &BTreeSet<&str>,
         is_contradicted: bool,
         evidence: Vec<Evidence<'a>>,
         used_nonces: BTreeSet<(String, String)>,
@@ -195,11 +203,6 @@ impl<'a> Set<'a> {
         if change_set.spec.mode != Mode::Execute || metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
-        let states = change_set.status.as_ref().map_or(&[][..], |status| &status.step_states);
-        let done = states.iter().filter(|state| state.state == StepState::Done);
-        let used_up = states.iter().filter(|state| state.is_used_up());
-        let digest = |state: &'a StepStatus| state.digest.as_str();
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         Some(Set {
             namespace: metadata.namespace.as_deref()?,
@@ -209,11 +212,7 @@ impl<'a> Set<'a> {
             owner: owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str()),
             environment: &change_set.spec.environment,
             requested_by: &change_set.spec.requested_by,
-            digests: steps.iter().map(|step| step.digest.as_str()).collect(),
-            done: done.map(digest).collect(),
-            used_up: used_up.map(digest).collect(),
-            objects: states.iter().filter_map(|state| Some((digest(state), state.object.as_deref()?))).collect(),
-            generations: change_set.status.as_ref().map(ChangeSetStatus::generations).unwrap_or_default(),
+            steps: change_set.status.as_ref().map(|status| listed(status, digests)).unwrap_or_default(),
             is_contradicted,
             evidence,
             used_nonces,
@@ -224,31 +223,51 @@ impl<'a> Set<'a> {
     fn lists(&self, step: &Step, input: &Input<'_>) -> bool {
         let is_here = self.environment == input.environment;
         let is_meant = is_here && self.owner.is_none_or(|owner| owner == input.owner);
-        is_meant && self.digests.contains(step.digest.as_str())
+        is_meant && self.steps.contains_key(step.digest.as_str())
     }
 
     fn may_authorize(&self, step: &Step, input: &Input<'_>) -> bool {
-        self.lists(step, input) && !self.is_void(&step.digest, input) && self.used(&step.digest, input).is_none()
+        let listed = self.steps.get(step.digest.as_str()).filter(|_| self.lists(step, input));
+        let gives_leave = listed.is_some_and(|listed| self.gives_leave(listed, &step.digest, input));
+        gives_leave && self.used(&step.digest, input).is_none()
     }
 
     /// Whether a rejection in it holds: not once the step was taken, but however much else was done or written since.
     fn may_reject(&self, step: &Step, input: &Input<'_>) -> bool {
+        let is_done = self.steps.get(step.digest.as_str()).is_some_and(|listed| listed.is_done);
         let is_used = self.used(&step.digest, input).is_some_and(|spent| spent != Spent::Forgotten);
-        self.lists(step, input) && !self.done.contains(step.digest.as_str()) && !is_used
+        self.lists(step, input) && !is_done && !is_used
     }
 
-    /// Whether it authorizes a step no more by its own record, or for another object than this, or for one that was written
-    /// otherwise.
-    fn is_void(&self, digest: &str, input: &Input<'_>) -> bool {
-        let is_anothers = self.objects.get(digest).is_some_and(|uid| *uid != input.owner);
-        let is_otherwise = self.is_contradicted || self.generations.get(digest).copied() != input.generation;
+    /// Whether it authorizes a step by its own record, for this object as it is written, and not just now already.
+    fn gives_leave(&self, listed: &Listed<'_>, digest: &str, input: &Input<'_>) -> bool {
+        let is_its = listed.object.is_none_or(|uid| uid == input.owner);
+        let is_as_said = !self.is_contradicted && listed.generation == input.generation;
         let uses = |intent: &Intent| intent.digest == digest && intent.change_set.as_deref() == Some(self.uid);
-        self.used_up.contains(digest) || is_anothers || is_otherwise || input.intents.iter().any(uses)
+        !listed.is_used_up && is_its && is_as_said && !input.intents.iter().any(uses)
     }
 
     fn used(&self, digest: &str, input: &Input<'_>) -> Option<Spent> {
         Ticket { uid: self.uid, created_at: self.created_at }.spent(digest, input.done)
     }
+}
+
+/// What a change set records of the steps with these digests that it lists.
+fn listed<'a>(status: &'a ChangeSetStatus, digests: &BTreeSet<&str>) -> BTreeMap<&'a str, Listed<'a>> {
+    let steps = status.steps.iter().map(|step| step.digest.as_str()).filter(|digest| digests.contains(digest));
+    let asked = Listed { generation: status.object_generation, ..Listed::default() };
+    let mut listed: BTreeMap<&str, Listed<'_>> = steps.map(|digest| (digest, asked)).collect();
+    for state in &status.step_states {
+        if let Some(listed) = listed.get_mut(state.digest.as_str()) {
+            *listed = Listed {
+                is_done: state.state == StepState::Done,
+                is_used_up: state.is_used_up(),
+                object: state.object.as_deref(),
+                generation: state.generation.or(status.object_generation),
+            };
+        }
+    }
+    listed
 }
 
 /// Whose leave a step has, or what it lacks.

@@ -6,6 +6,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::ListParams;
+use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use tokio::time::Instant;
@@ -32,7 +33,7 @@ impl Session {
                 environments.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
             let unseen: Vec<&Environment> =
                 list.items.iter().filter(|environment| !is_looked_at(environment, here.since)).collect();
-            let is_calm = here.plane.is_calm();
+            let is_calm = here.plane.is_calm() && self.is_everything_judged().await?;
             if unseen.is_empty() && is_calm {
                 return Ok(());
             }
@@ -46,6 +47,19 @@ impl Session {
             tokio::time::sleep(AGAIN).await;
         }
     }
+
+    /// Whether somebody has said how far each change set is that says what is to be done.
+    async fn is_everything_judged(&self) -> Result<bool> {
+        let sets: Api<ChangeSet> = Api::all(self.server.client.clone());
+        let list = sets.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
+        Ok(!list.items.iter().any(is_unjudged))
+    }
+}
+
+fn is_unjudged(set: &ChangeSet) -> bool {
+    let is_kept = set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute;
+    let planned = set.status.as_ref().filter(|status| is_kept && status.digest.is_some());
+    planned.is_some_and(|status| status.phase.is_none())
 }
 
 /// Whether an Environment was looked at since, or nothing will come of waiting for it.
@@ -90,6 +104,23 @@ mod tests {
             "status": {"observedAt": observed_at, "conditions": ready},
         });
         serde_json::from_value(object).expect("an Environment")
+    }
+
+    #[test]
+    fn what_a_controller_asks_is_waited_for_until_somebody_has_judged_it() {
+        let rows = [
+            ("nobody has", "Execute", json!({"digest": "d"}), true),
+            ("somebody has", "Execute", json!({"digest": "d", "phase": "Waiting"}), false),
+            ("it does not say yet what is to be done", "Execute", json!({}), false),
+            ("it shows only", "Preview", json!({"digest": "d"}), false),
+        ];
+        for (row, mode, status, expected) in rows {
+            let set = json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web"},
+                "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol"}, "status": status,
+            });
+            assert_eq!(is_unjudged(&serde_json::from_value(set).expect("a change set")), expected, "{row}");
+        }
     }
 
     #[test]

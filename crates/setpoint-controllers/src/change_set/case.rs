@@ -79,10 +79,11 @@ impl Case {
         Case { reviews: judged.collect(), surplus, change_set }
     }
 
-    /// The same as the core reads it, for steps of this Machine if they are of one; none where it authorizes nothing.
-    pub fn as_set(&self, machine: Option<&Machine>) -> Option<authority::Set<'_>> {
+    /// The same as the core reads it, for the steps with these digests, and of this Machine if they are of one; none where it
+    /// authorizes nothing.
+    pub fn as_set(&self, digests: &BTreeSet<&str>, machine: Option<&Machine>) -> Option<authority::Set<'_>> {
         let is_contradicted = machine.is_some_and(|machine| !self.agrees_with(machine));
-        authority::Set::of(&self.change_set, is_contradicted, self.evidence(), self.used_nonces())
+        authority::Set::of(&self.change_set, digests, is_contradicted, self.evidence(), self.used_nonces())
     }
 
     /// The digests that a user asks people about here of a Machine as it is, as long as they can decide.
@@ -103,7 +104,8 @@ impl Case {
 
     /// Whether a Machine is as the change set says.
     fn agrees_with(&self, machine: &Machine) -> bool {
-        Said::by(&self.change_set).is_written(&target(&machine.metadata), machine)
+        let target = target(&machine.metadata);
+        Said::by(&self.change_set, &BTreeSet::from([&target])).is_written(&target, machine)
     }
 
     pub(super) fn evidence(&self) -> Vec<Evidence<'_>> {

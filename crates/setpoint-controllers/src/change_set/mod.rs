@@ -224,8 +224,11 @@ impl Controller for ChangeSets {
             return Ok(Next::Idle);
         }
         let Some(environment) = environment else {
-            let message = format!("there is no Environment {}", change_set.spec.environment);
-            self.say_unplanned(&change_set, "EnvironmentMissing", &message, round).await?;
+            // What is over stays on record as what it was.
+            if !own::is_settled(&change_set) {
+                let message = format!("there is no Environment {}", change_set.spec.environment);
+                self.say_unplanned(&change_set, "EnvironmentMissing", &message, round).await?;
+            }
             return Ok(retention::next(&change_set, false, round.now));
         };
         if preview::is_to_plan(&change_set) {

@@ -67,17 +67,19 @@ struct Inquiry<'a> {
 }
 
 impl<'a> Inquiries<'a> {
-    /// `decision` is what is said of the change set by now.
+    /// `targets` are what its steps are for, and `decision` is what is said of the change set by now.
     pub(super) fn of(
         change_set: &'a ChangeSet,
         decision: &'a Decision,
+        targets: &BTreeSet<&Target>,
         rivals: &'a BTreeMap<String, Arc<ChangeSet>>,
     ) -> Inquiries<'a> {
         let said = decision.steps.iter().filter(|judged| judged.verdict.is_rejected());
         let rejected_now: BTreeSet<&str> = said.map(|judged| &*judged.digest).collect();
         let is_approved_now = !decision.steps.is_empty() && rejected_now.is_empty() && !decision.waits_for_people();
-        let others = rivals.values().map(|set| Inquiry::of(set, is_approved(set), rejected(set)));
-        let all: Vec<Inquiry<'_>> = others.chain([Inquiry::of(change_set, is_approved_now, rejected_now)]).collect();
+        let others = rivals.values().map(|set| Inquiry::of(set, targets, is_approved(set), rejected(set)));
+        let all: Vec<Inquiry<'_>> =
+            others.chain([Inquiry::of(change_set, targets, is_approved_now, rejected_now)]).collect();
         let (mut by_target, mut by_owner): (BTreeMap<_, Vec<usize>>, BTreeMap<_, Vec<usize>>) = Default::default();
         for (place, inquiry) in all.iter().enumerate() {
             inquiry.listed.keys().for_each(|target| by_target.entry(*target).or_default().push(place));
@@ -105,14 +107,19 @@ impl<'a> Inquiries<'a> {
 }
 
 impl<'a> Inquiry<'a> {
-    fn of(change_set: &'a ChangeSet, is_approved: bool, rejected: BTreeSet<&'a str>) -> Inquiry<'a> {
+    fn of(
+        change_set: &'a ChangeSet,
+        targets: &BTreeSet<&Target>,
+        is_approved: bool,
+        rejected: BTreeSet<&'a str>,
+    ) -> Inquiry<'a> {
         let mut listed: BTreeMap<&Target, Vec<&str>> = BTreeMap::new();
         for step in change_set.status.iter().flat_map(|status| &status.steps) {
             listed.entry(&step.target).or_default().push(&step.digest);
         }
         Inquiry {
             change_set,
-            said: Said::by(change_set),
+            said: Said::by(change_set, targets),
             owner: controller_of(&change_set.metadata).map(|owner| owner.uid.as_str()),
             is_approved,
             listed,

@@ -59,8 +59,8 @@ impl<'a> Objects<'a> {
         let found = |target: &&'a Target| Some((*target, machine_of(caches, target, owner.as_ref())?));
         let found: BTreeMap<&Target, Arc<Machine>> = targets.iter().filter_map(found).collect();
         let rivals = rivals(caches, change_set, found.iter().map(|(target, machine)| (*target, &**machine)));
-        let inquiries = Inquiries::of(change_set, decision, &rivals);
-        let said = Said::by(change_set);
+        let inquiries = Inquiries::of(change_set, decision, &targets, &rivals);
+        let said = Said::by(change_set, &targets);
         let objects =
             found.into_iter().map(|(target, machine)| (target, Object::of(caches, &said, &inquiries, target, machine)));
         let machines: BTreeMap<&Target, Object> = objects.collect();
@@ -212,7 +212,7 @@ fn owner(caches: &Caches, change_set: &ChangeSet) -> Option<Arc<Machine>> {
     found.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid))
 }
 
-/// What a change set says of objects.
+/// What a change set says of some objects.
 #[derive(Debug)]
 pub(super) struct Said<'a> {
     /// Whether a controller made it: what it asks about is what is there.
@@ -224,14 +224,19 @@ pub(super) struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    pub(super) fn by(change_set: &'a ChangeSet) -> Said<'a> {
+    pub(super) fn by(change_set: &'a ChangeSet, targets: &BTreeSet<&Target>) -> Said<'a> {
+        let names: BTreeSet<(&str, &str)> = targets.iter().map(|target| (&*target.kind, &*target.name)).collect();
         let mut objects: BTreeMap<(&str, &str), Vec<&Map<String, Value>>> = BTreeMap::new();
         for object in &change_set.spec.objects {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-            objects.entry((kind, metadata(object, "name").unwrap_or_default())).or_default().push(object);
+            let name = (kind, metadata(object, "name").unwrap_or_default());
+            if names.contains(&name) {
+                objects.entry(name).or_default().push(object);
+            }
         }
         let is_by_controller = controller_of(&change_set.metadata).is_some();
-        Said { is_by_controller, objects, deletes: change_set.spec.deletes.iter().collect() }
+        let deletes = change_set.spec.deletes.iter().filter(|target| targets.contains(target));
+        Said { is_by_controller, objects, deletes: deletes.collect() }
     }
 
     /// Whether a Machine is as it says; where it says nothing of it, it always is.

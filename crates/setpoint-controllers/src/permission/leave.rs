@@ -38,7 +38,9 @@ pub struct Asked<'a> {
 
 /// What becomes of each step, in their order.
 pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
-    let sets: Vec<authority::Set<'_>> = asked.cases.iter().filter_map(|case| case.as_set(asked.machine)).collect();
+    let digests = asked.steps.iter().map(|step| step.digest.as_str()).collect();
+    let sets = asked.cases.iter().filter_map(|case| case.as_set(&digests, asked.machine));
+    let sets: Vec<authority::Set<'_>> = sets.collect();
     authority::authorize(&authority::Input {
         steps: asked.steps,
         environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
@@ -61,7 +63,8 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
 
 /// Whether a change set that outlives an object has yet to record what was done for it by its leave.
 pub fn is_remembered_here_alone(cases: &[Case], done: &[DoneStep]) -> bool {
-    let mut sets = cases.iter().filter_map(|case| case.as_set(None)).filter(|set| set.owner.is_none());
+    let digests = done.iter().map(|step| step.digest.as_str()).collect();
+    let mut sets = cases.iter().filter_map(|case| case.as_set(&digests, None)).filter(|set| set.owner.is_none());
     sets.any(|set| authority::is_unrecorded(&set, done))
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
     let mut evidence = input.evidence.to_vec();
     evidence.sort_by(|one, other| one.order().cmp(&other.order()));
     let bench = Bench::of(input, approval, &evidence);
-    let by_digest = by_digest(&evidence);
+    let by_digest = by_digest(input, &evidence);
     let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
     let mut standings = Vec::with_capacity(input.steps.len());
     for step in input.steps {
@@ -92,10 +92,13 @@ struct Judgement<'a> {
     discount: Option<Discount>,
 }
 
-fn by_digest<'a>(evidence: &[Evidence<'a>]) -> BTreeMap<&'a str, Vec<usize>> {
+/// The reviews that name each of the steps, by their places. Some name a thousand, and few of them may be asked about.
+fn by_digest<'a>(input: &Input<'_>, evidence: &[Evidence<'a>]) -> BTreeMap<&'a str, Vec<usize>> {
+    let asked: BTreeSet<&str> = input.steps.iter().map(|step| step.digest.as_str()).collect();
     let mut by_digest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (place, evidence) in evidence.iter().enumerate() {
-        let digests: BTreeSet<&str> = evidence.review.spec.digests.iter().map(String::as_str).collect();
+        let digests = evidence.review.spec.digests.iter().map(String::as_str);
+        let digests: BTreeSet<&str> = digests.filter(|digest| asked.contains(digest)).collect();
         digests.into_iter().for_each(|digest| by_digest.entry(digest).or_default().push(place));
     }
     by_digest

@@ -205,7 +205,9 @@ impl Case {
                 None => Signature::Unsigned,
             },
         });
-        Set::of(&self.change_set, self.is_contradicted, evidence.collect(), BTreeSet::new())
+        let steps = self.change_set.status.iter().flat_map(|status| &status.steps);
+        let digests = steps.map(|step| step.digest.as_str()).collect();
+        Set::of(&self.change_set, &digests, self.is_contradicted, evidence.collect(), BTreeSet::new())
     }
 }
 
