@@ -2,7 +2,7 @@
 //!
 //! The gate judges the steps of one change set by what people said of that change set. An object can be in several: one
 //! that its controller made, one of each `setpoint apply`. This is what whoever is about to act asks, at that moment,
-//! of all of them; it believes no status but the record of what was done.
+//! of all of them; it believes no status but the record of what was done, and of the write for which people were asked.
 //!
 //! A change set authorizes a step of its own environment if it lists exactly its digest, and only once:
 //!

@@ -33,8 +33,8 @@ impl Session {
                 environments.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
             let unseen: Vec<&Environment> =
                 list.items.iter().filter(|environment| !is_looked_at(environment, here.since)).collect();
-            let is_calm = here.plane.is_calm() && self.is_everything_judged().await?;
-            if unseen.is_empty() && is_calm {
+            let is_calm = here.plane.is_calm();
+            if unseen.is_empty() && is_calm && self.is_everything_judged().await? {
                 return Ok(());
             }
             if Instant::now() >= deadline {

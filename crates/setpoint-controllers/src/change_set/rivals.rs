@@ -210,7 +210,10 @@ mod tests {
                 "environment": "lab", "mode": "Execute", "requestedBy": "carol",
                 "objects": object.into_iter().collect::<Vec<_>>(),
             },
-            "status": {"steps": [step], "stepStates": [state], "digest": "sha256:all", "phase": "Waiting"},
+            "status": {
+                "steps": [step], "stepStates": [state], "digest": "sha256:all", "phase": "Waiting",
+                "objectGeneration": if brings.is_none() { json!(3) } else { json!(null) },
+            },
         }))
         .expect("a change set")
     }

@@ -199,7 +199,9 @@ fn made(set: &ChangeSet) -> (Option<Timestamp>, Option<&str>) {
 fn new_set(petition: &Petition<'_>, others: &[String]) -> ChangeSet {
     let digests = petition.held.iter().map(|step| step.digest.as_str());
     let occasion = petition.last_done.iter().chain(others).map(String::as_str);
-    let parts: Vec<&str> = [petition.owner.uid.as_str()].into_iter().chain(digests).chain(occasion).collect();
+    let generation = petition.generation.unwrap_or_default().to_string();
+    let subject = [petition.owner.uid.as_str(), &generation];
+    let parts: Vec<&str> = subject.into_iter().chain(digests).chain(occasion).collect();
     let spec = ChangeSetSpec {
         environment: petition.environment.to_owned(),
         mode: Mode::Execute,

@@ -12,9 +12,10 @@ use setpoint_api::machine::{DoneStep, Intent};
 use setpoint_api::step::{Action, Step, Target};
 
 use super::ticket::{Spent, Ticket};
-use crate::conditions;
 use crate::gate::{Decision, Discount, Judged, Outcome, Reviewed, Verdict};
 use crate::plan::GUEST;
+use crate::workload::selection::controller_of;
+use crate::{conditions, machine};
 
 /// The condition of a change set that is false while a limit holds one of its steps back. One that never was held lacks it.
 pub const WITHIN_LIMITS: &str = "WithinLimits";
@@ -82,6 +83,9 @@ pub fn progress(
         uid: metadata.uid.as_deref().unwrap_or_default(),
         created_at: metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0),
     };
+    // One of a Machine's own that does not say for which generation it was made is of none.
+    let is_own = controller_of(metadata).is_some_and(|owner| owner.kind == machine::KIND);
+    let asked_at = status.object_generation.or(is_own.then_some(0));
     let recorded = status.step_states.iter().map(|old| ((old.id.as_str(), old.digest.as_str()), old));
     let recorded: BTreeMap<(&str, &str), &StepStatus> = recorded.collect();
     let listed: BTreeSet<&str> = status.steps.iter().map(|step| step.id.as_str()).collect();
@@ -94,11 +98,11 @@ pub fn progress(
             old,
             judged: judged.get(&*step.digest).copied(),
             work: objects.get(&step.target),
-            planned: old.and_then(|old| old.generation).or(status.object_generation),
+            planned: old.and_then(|old| old.generation).or(asked_at),
         };
         let (state, message) = subject.state(ticket, abandoned);
         let since = old.filter(|old| old.state == state).map_or(now, |old| old.since);
-        let spent = state == StepState::Stale && subject.is_spent(ticket, abandoned.is_some());
+        let spent = subject.was_spent() || state == StepState::Stale && subject.is_spent(ticket, abandoned.is_some());
         let object = subject.object(state);
         step_states.push(StepStatus {
             id: step.id.clone(),
@@ -223,6 +227,11 @@ impl Subject<'_> {
         ticket.spent(&self.step.digest, self.work.map_or(&[][..], |work| work.done))
     }
 
+    /// Whether it is on record that its approvals are used up. That stays so, also while somebody rejects it.
+    fn was_spent(&self) -> bool {
+        self.old.is_some_and(|old| old.spent)
+    }
+
     /// Whether it was done or tried, by whoever's leave.
     fn was_taken(&self, ticket: Ticket<'_>) -> bool {
         matches!(self.spent(ticket), Some(Spent::Done | Spent::Tried | Spent::Elsewhere))
@@ -231,19 +240,15 @@ impl Subject<'_> {
     /// Whether it can be done by the leave of this change set no more. What was abandoned is asked about elsewhere, also where
     /// a part of it was written; but what somebody rejects is over only once it was taken.
     fn is_spent(&self, ticket: Ticket<'_>, is_abandoned: bool) -> bool {
-        let was_spent = self.old.is_some_and(|old| old.spent);
-        let is_void = is_abandoned
-            || was_spent
-            || self.has_moved()
-            || self.is_for_another()
-            || self.spent(ticket) == Some(Spent::Forgotten);
+        let is_void =
+            is_abandoned || self.has_moved() || self.is_for_another() || self.spent(ticket) == Some(Spent::Forgotten);
         self.was_taken(ticket) || (is_void && !self.is_rejected())
     }
 
     /// Whether nothing more comes of it by the leave of this change set, whatever happens to its object.
     fn is_final(&self, ticket: Ticket<'_>) -> bool {
-        let is_over = |old: &StepStatus| old.spent && (self.was_taken(ticket) || !self.is_rejected());
-        self.old.is_some_and(|old| old.state == StepState::Done || is_over(old))
+        let is_done = self.old.is_some_and(|old| old.state == StepState::Done);
+        is_done || self.was_spent() && (self.was_taken(ticket) || !self.is_rejected())
     }
 
     /// Whether it was stale, and it is not known that it is wanted again. A guest that belongs to nothing is wanted by nobody.
@@ -254,8 +259,12 @@ impl Subject<'_> {
     }
 
     fn state(&self, ticket: Ticket<'_>, abandoned: Option<&str>) -> (StepState, Option<String>) {
-        if let Some(old) = self.old.filter(|_| self.is_final(ticket)) {
-            return (old.state, old.message.clone());
+        match self.old.filter(|_| self.is_final(ticket)) {
+            Some(old) if old.state == StepState::Failed => {
+                return (StepState::Stale, Some("its approvals are used up".to_owned()));
+            }
+            Some(old) => return (old.state, old.message.clone()),
+            None => {}
         }
         let spent = self.spent(ticket);
         match spent {
@@ -282,6 +291,10 @@ impl Subject<'_> {
         let intents = self.work.map_or(&[][..], |work| work.intents);
         if intents.iter().any(|intent| intent.digest == self.step.digest) {
             return (StepState::Running, None);
+        }
+        // What is over and was not taken is here because somebody rejects it, which holds whether or not it is wanted now.
+        if let Some(verdict) = self.judged.map(|judged| &judged.verdict).filter(|_| self.was_spent()) {
+            return (StepState::Failed, Some(verdict.to_string()));
         }
         // It gives no leave for it any more, so whoever still wants it must ask anew.
         match spent {

@@ -25,3 +25,4 @@ mod split;
 mod steps;
 mod version;
 mod workload;
+mod writes;

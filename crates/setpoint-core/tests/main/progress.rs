@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, Phase, StepState, StepStatus};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
@@ -13,18 +12,18 @@ use setpoint_core::gate::{Approvals, Decision, Discount, Judged, Limit, Need, Ou
 
 use crate::fixture::{scene, web};
 
-const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
+pub(crate) const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
 /// When the change set was made, and a moment before and within that second.
 const MADE: Timestamp = Timestamp::constant(1_794_743_000, 0);
 const BEFORE: Timestamp = Timestamp::constant(1_794_742_999, 0);
 const AT_ONCE: Timestamp = Timestamp::constant(1_794_743_000, 500_000_000);
 
-fn step(action: Action) -> Step {
+pub(crate) fn step(action: Action) -> Step {
     let create = scene(vec![web()], vec![]).plan().steps.remove(0);
     Step { id: "shop/web/step".to_owned(), digest: "sha256:a".to_owned(), action, ..create }
 }
 
-fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> ChangeSet {
+pub(crate) fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> ChangeSet {
     let spec = ChangeSetSpec {
         environment: "lab".to_owned(),
         mode,
@@ -40,7 +39,7 @@ fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStatus>) -> Cha
     change_set
 }
 
-fn recorded(digest: &str, state: StepState) -> StepStatus {
+pub(crate) fn recorded(digest: &str, state: StepState) -> StepStatus {
     StepStatus {
         id: "shop/web/step".to_owned(),
         digest: digest.to_owned(),
@@ -65,7 +64,7 @@ fn waits() -> Verdict {
     Verdict::Wait { needs: vec![Need::Approvals(approvals)] }
 }
 
-fn rejected() -> Verdict {
+pub(crate) fn rejected() -> Verdict {
     let (by, reviews) = (BTreeSet::from(["bob".to_owned()]), BTreeSet::from(["r".to_owned()]));
     Verdict::Refuse { reason: Refusal::Rejected { by, reviews } }
 }
@@ -75,12 +74,12 @@ fn decision(verdict: Verdict) -> Decision {
     Decision { steps: vec![judged], reviews: Vec::new(), approved_until: None }
 }
 
-fn done(change_set: Option<&str>, at: Timestamp) -> Vec<DoneStep> {
+pub(crate) fn done(change_set: Option<&str>, at: Timestamp) -> Vec<DoneStep> {
     let change_set = change_set.map(str::to_owned);
     vec![DoneStep { action: Action::Create, digest: "sha256:a".to_owned(), at, change_set, unseen: false }]
 }
 
-fn intent() -> Vec<Intent> {
+pub(crate) fn intent() -> Vec<Intent> {
     vec![Intent {
         id: "call".to_owned(),
         action: Action::Create,
@@ -94,15 +93,20 @@ fn intent() -> Vec<Intent> {
 
 /// What is known of the one object, if it is there.
 #[derive(Default)]
-struct Known {
-    intents: Vec<Intent>,
-    done: Vec<DoneStep>,
-    wanted: Option<BTreeSet<&'static str>>,
-    outdated: Option<&'static str>,
-    version: Option<Version>,
+pub(crate) struct Known {
+    pub(crate) intents: Vec<Intent>,
+    pub(crate) done: Vec<DoneStep>,
+    pub(crate) wanted: Option<BTreeSet<&'static str>>,
+    pub(crate) outdated: Option<&'static str>,
+    pub(crate) version: Option<Version>,
 }
 
-fn ask(change_set: &ChangeSet, verdict: Verdict, known: Option<&Known>, abandoned: Option<&str>) -> Progress {
+pub(crate) fn ask(
+    change_set: &ChangeSet,
+    verdict: Verdict,
+    known: Option<&Known>,
+    abandoned: Option<&str>,
+) -> Progress {
     ask_of(change_set, &decision(verdict), known, abandoned)
 }
 
@@ -494,56 +498,6 @@ fn what_was_tried_stays_on_record_as_that() {
     let unwanted = Known { wanted: Some(BTreeSet::new()), ..Known::default() };
     let rejected = ask(&change_set, rejected(), Some(&unwanted), Some("nobody wrote it"));
     assert!(!rejected.step_states[0].spent, "a rejection holds if it is wanted again");
-}
-
-#[test]
-fn a_change_set_is_about_one_write_of_an_object() {
-    let object: Map<String, Value> = [("kind".to_owned(), "Machine".into())].into_iter().collect();
-    let asked = |states: Vec<StepStatus>, known: Option<&Known>| {
-        let mut change_set = change_set(Mode::Execute, vec![step(Action::Create)], states);
-        change_set.spec.objects = vec![object.clone()];
-        let state = ask(&change_set, Verdict::Run, known, None).step_states.remove(0);
-        (state.generation, state.spent)
-    };
-    let known = |generation: i64, is_as_said: bool| Known {
-        version: Some(Version { generation, is_as_said }),
-        ..Known::default()
-    };
-    let planned = || vec![StepStatus { generation: Some(4), ..recorded("sha256:a", StepState::Waiting) }];
-    assert_eq!(asked(vec![], None), (Some(1), false), "one that is not there yet");
-    assert_eq!(asked(vec![], Some(&known(3, false))), (Some(4), false), "one that is there is written next");
-    assert_eq!(asked(vec![], Some(&known(4, true))), (Some(4), false), "or was already");
-    assert_eq!(asked(planned(), Some(&known(4, true))), (Some(4), false), "it was written");
-    assert_eq!(asked(planned(), Some(&known(4, false))), (Some(4), true), "it was written otherwise");
-    assert_eq!(asked(planned(), Some(&known(6, true))), (Some(4), true), "and what comes later is another question");
-
-    let asked_by_its_controller = |known: &Known| {
-        let mut change_set = change_set(Mode::Execute, vec![step(Action::Update)], vec![]);
-        change_set.status.as_mut().expect("a status").object_generation = Some(4);
-        let state = ask(&change_set, Verdict::Run, Some(known), None).step_states.remove(0);
-        (state.state, state.spent)
-    };
-    assert_eq!(asked_by_its_controller(&known(4, true)), (StepState::Approved, false));
-    assert_eq!(asked_by_its_controller(&known(5, true)), (StepState::Stale, true), "it was written again");
-    let spent = StepStatus { generation: Some(4), spent: true, ..recorded("sha256:a", StepState::Stale) };
-    let over = change_set(Mode::Execute, vec![step(Action::Update)], vec![spent]);
-    let told = |verdict: Verdict, known: &Known| {
-        let state = ask(&over, verdict, Some(known), None).step_states.remove(0);
-        (state.state, state.spent)
-    };
-    let wanted = Known { wanted: Some(BTreeSet::from(["sha256:a"])), ..known(5, true) };
-    let unwanted = Known { wanted: Some(BTreeSet::new()), ..known(5, true) };
-    assert_eq!(told(Verdict::Run, &wanted), (StepState::Stale, true), "what is over stays so");
-    assert_eq!(told(rejected(), &wanted), (StepState::Failed, false), "but a rejection is heard");
-    assert_eq!(told(rejected(), &unwanted), (StepState::Stale, false), "also where it is wanted later");
-    let taken = Known { done: done(Some("other"), NOW), ..known(5, true) };
-    assert_eq!(told(rejected(), &taken), (StepState::Stale, true), "unless it was taken meanwhile");
-    let begun = Known { intents: intent(), ..known(5, true) };
-    assert_eq!(
-        asked_by_its_controller(&begun),
-        (StepState::Running, false),
-        "what was begun before that is seen through"
-    );
 }
 
 #[test]
