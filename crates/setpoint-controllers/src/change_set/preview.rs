@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use setpoint_api::change_set::{ChangeSet, MAX_STEPS, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, MAX_STEPS, Mode, Phase, StepState};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Step, Target};
 use setpoint_core::conditions;
+use setpoint_core::gate::Judged;
 use setpoint_core::machine::KIND;
 use setpoint_core::plan::Orphans;
 
@@ -49,7 +50,12 @@ impl ChangeSets {
         }
         refused.extend(planned.change_set.refused.iter().cloned());
         let digest = self.planning.key().await?.digest(&digests(steps));
-        let status = status(change_set, &planned, &refused, &digest, round.now);
+        let mut status = status(change_set, &planned, &refused, &digest, round.now);
+        // How far the steps are that will be taken is for the gatekeeper to say.
+        if change_set.spec.mode == Mode::Preview {
+            let beyond_limits = self.planning.beyond_limits(environment, &planned).await?;
+            status["stepStates"] = beyond_limits.iter().map(|judged| held(judged, round.now)).collect();
+        }
         self.patch(change_set, status, round).await?;
         Ok(Next::Idle)
     }
@@ -152,6 +158,14 @@ fn status(change_set: &ChangeSet, planned: &Planned, refused: &[Refusal], digest
         "hourlyCostDelta": plan.hourly_cost_delta(),
         "digest": digest,
         "conditions": planned_condition(change_set, ConditionStatus::True, "Planned", None, now),
+    })
+}
+
+/// A step that would not be taken now although everybody agreed.
+fn held(judged: &Judged, now: jiff::Timestamp) -> Value {
+    let state = if judged.verdict.waits_for_room() { StepState::Waiting } else { StepState::Failed };
+    json!({
+        "id": judged.step, "digest": judged.digest, "state": state, "message": judged.verdict.to_string(), "since": now,
     })
 }
 

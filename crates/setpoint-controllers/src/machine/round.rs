@@ -1,6 +1,6 @@
 //! One look at a Machine's guest, and what follows from it: one step that is taken, or a status that says why none is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,11 @@ use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::{Intent, Machine, MachineStatus};
 use setpoint_api::requester::{last_requester, requested_by};
-use setpoint_api::step::{Action, Step, Target};
+use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
-use setpoint_core::gate::{Gpus, Verdict, gpus_held, gpus_wanted};
+use setpoint_core::gate::Verdict;
 use setpoint_core::machine::{self, Held, Seen, Standing};
-use setpoint_core::observation::Guest;
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
 
@@ -93,7 +92,7 @@ impl Machines {
             None => Vec::new(),
         };
         let steps = &planned.change_set.steps;
-        let gpus = gpus(desired, seen.guest(desired));
+        let gpus = seen.gpus(desired).into_iter().map(|gpus| (target.clone(), gpus)).collect();
         let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
         let asked = Asked {
@@ -327,11 +326,4 @@ fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], c
         asked: cases.iter().flat_map(|case| case.asked_by_users(machine)).collect(),
         last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
-}
-
-/// The GPUs that a Machine holds and wants.
-fn gpus(desired: &Desired, guest: Option<&Guest>) -> BTreeMap<Target, Gpus> {
-    let held = guest.map_or(Some(0), |guest| gpus_held(&guest.config)).unwrap_or_default();
-    let gpus = Gpus { held, wanted: gpus_wanted(&desired.fields) };
-    [(desired.target.clone(), gpus)].into_iter().filter(|(_, gpus)| *gpus != Gpus::default()).collect()
 }

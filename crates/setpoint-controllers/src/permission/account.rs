@@ -7,11 +7,13 @@
 //! A look tells how much there is until something comes or goes. After that it still tells how much there is at most:
 //! together with all that was begun since. As long as that leaves room, nobody has to look again. What comes without being
 //! begun here shows in the looks of others, and the largest of them counts.
+//!
+//! While a look does not show all that was begun, nobody who comes next would see more: for a while they take its word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use setpoint_api::machine::Machine;
 use setpoint_core::gate::{Added, Usage};
 use setpoint_core::intent::makes_a_guest;
@@ -20,12 +22,25 @@ use setpoint_core::observation::Observation;
 use crate::runtime::cache::{Cache, Expected, Follows};
 use crate::runtime::caches::MACHINES_BY_MAKING;
 
+/// For how long nobody looks again where a look did not show everything.
+const UNSEEN: SignedDuration = SignedDuration::from_secs(4);
+
 /// What was begun in an Environment. Who holds it is the only one to spend there.
 #[derive(Debug, Default)]
 pub struct Account {
     /// Calls by their ids, each with the write that put it on record.
     begun: BTreeMap<String, Expected>,
     look: Option<Look>,
+    unseen: Option<Unseen>,
+}
+
+/// A look that did not tell how much there is, for the rules of this generation.
+#[derive(Debug)]
+struct Unseen {
+    rules: Option<i64>,
+    /// The calls that it did not show.
+    calls: BTreeSet<String>,
+    until: Timestamp,
 }
 
 /// A look, and the generation of the rules it was made for: by others, anybody may have spent.
@@ -102,12 +117,21 @@ impl Account {
         calls: &BTreeSet<String>,
         observation: Arc<Observation>,
         usage: Usage,
+        now: Timestamp,
     ) -> Usage {
         let (added, since) = (Added::default(), BTreeSet::new());
         let seen_at = observation.observed_at;
+        let unseen = || Unseen { rules, calls: unshown(&observation, calls), until: now + UNSEEN };
+        self.unseen = (!shows(&observation, calls)).then(unseen);
         let look = Look { rules, observation, usage, seen_at, is_current: true, added, since };
-        self.look = Some(look).filter(|look| shows(&look.observation, calls));
+        self.look = Some(look).filter(|_| self.unseen.is_none());
         self.look.as_ref().map(|look| look.usage).unwrap_or_default()
+    }
+
+    /// Whether somebody has just looked and did not see how much there is, and nothing that they missed was settled since.
+    pub(super) fn is_unseen(&self, rules: Option<i64>, calls: &BTreeSet<String>, now: Timestamp) -> bool {
+        let unseen = self.unseen.as_ref().filter(|unseen| unseen.rules == rules && now < unseen.until);
+        unseen.is_some_and(|unseen| unseen.calls.is_subset(calls))
     }
 
     /// The calls that a look has to show before it tells how much there is. To be asked before that look is made: what is
@@ -123,12 +147,17 @@ impl Account {
 
 /// Whether a look tells how much there is: it shows everything, and what was made by each of these calls.
 fn shows(look: &Observation, calls: &BTreeSet<String>) -> bool {
-    if !look.completeness.is_complete() || calls.is_empty() {
-        return look.completeness.is_complete();
+    look.completeness.is_complete() && unshown(look, calls).is_empty()
+}
+
+/// The calls of which a look shows nothing that they made.
+fn unshown(look: &Observation, calls: &BTreeSet<String>) -> BTreeSet<String> {
+    if calls.is_empty() {
+        return BTreeSet::new();
     }
     let marks = look.guests.iter().filter_map(|guest| guest.mark.as_ref());
     let shown: BTreeSet<&str> = marks.filter_map(|mark| mark.intent.as_deref()).collect();
-    calls.iter().all(|call| shown.contains(call.as_str()))
+    calls.iter().filter(|call| !shown.contains(call.as_str())).cloned().collect()
 }
 
 #[cfg(test)]
@@ -141,8 +170,11 @@ mod tests {
     use crate::runtime::Caches;
 
     fn look(second: i64) -> Arc<Observation> {
-        let observed_at = Timestamp::constant(second, 0);
-        Arc::new(Observation { completeness: Completeness::Complete, guests: Vec::new(), observed_at })
+        Arc::new(Observation { completeness: Completeness::Complete, guests: Vec::new(), observed_at: at(second) })
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::constant(second, 0)
     }
 
     fn seen(instances: u32) -> Usage {
@@ -154,9 +186,13 @@ mod tests {
         let (none, call) = (BTreeSet::new(), BTreeSet::from(["call".to_owned()]));
         let mut account = Account::default();
         assert_eq!(account.look(Some(1), &none, Some(look(5))), None, "who knows what was spent before");
-        assert_eq!(account.keep(Some(1), &call, look(10), seen(1)), Usage::default(), "it does not show all there is");
+        assert_eq!(
+            account.keep(Some(1), &call, look(10), seen(1), at(10)),
+            Usage::default(),
+            "it does not show all there is"
+        );
         assert_eq!(account.look(Some(1), &none, None), None, "one that lacks something is not kept");
-        assert_eq!(account.keep(Some(1), &none, look(10), seen(1)), seen(1));
+        assert_eq!(account.keep(Some(1), &none, look(10), seen(1), at(10)), seen(1));
         let rows = [
             ("as it was kept", Some(1), &none, None, Some(10)),
             ("a later one tells more", Some(1), &none, Some(look(20)), Some(20)),
@@ -173,6 +209,29 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_after_a_look_that_showed_too_little_does_not_look_again_at_once() {
+        let calls = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        let mut account = Account::default();
+        assert!(!account.is_unseen(Some(1), &calls(&[]), at(10)), "nobody has looked");
+        account.keep(Some(1), &calls(&["a"]), look(10), seen(1), at(10));
+        let rows = [
+            ("at once", Some(1), calls(&["a"]), 10, true),
+            ("something else was begun", Some(1), calls(&["a", "b"]), 12, true),
+            ("what was missed is settled", Some(1), calls(&["b"]), 12, false),
+            ("a while later", Some(1), calls(&["a"]), 14, false),
+            ("by other rules", Some(2), calls(&["a"]), 12, false),
+        ];
+        for (name, rules, calls, second, expected) in rows {
+            assert_eq!(account.is_unseen(rules, &calls, at(second)), expected, "{name}");
+        }
+        let partial = Observation { completeness: Completeness::Partial("half".into()), ..(*look(20)).clone() };
+        account.keep(Some(1), &calls(&[]), Arc::new(partial), seen(1), at(20));
+        assert!(account.is_unseen(Some(1), &calls(&[]), at(21)), "it did not show all of the place");
+        account.keep(Some(1), &calls(&[]), look(22), seen(1), at(22));
+        assert!(!account.is_unseen(Some(1), &calls(&[]), at(22)), "everything is seen");
+    }
+
+    #[test]
     fn a_look_and_what_was_begun_since_tell_how_much_there_is_at_most() {
         let (machines, none) = (Caches::default().machines, BTreeSet::new());
         let one = Added { instances: 1, ..Added::default() };
@@ -181,7 +240,7 @@ mod tests {
             account.at_most(Some(rules), calls, None, |_| Usage::default())
         };
         assert_eq!(at_most(&mut account, 1, &none), None, "nobody has looked");
-        account.keep(Some(1), &none, look(10), seen(3));
+        account.keep(Some(1), &none, look(10), seen(3), at(10));
         assert_eq!(at_most(&mut account, 1, &none), Some(seen(3)));
         assert_eq!(at_most(&mut account, 2, &none), None, "by other rules anybody may have spent");
         account.spend(one);
@@ -199,7 +258,7 @@ mod tests {
             let found = account.at_most(Some(1), &none, Some(&look(at)), |_| seen(instances));
             assert_eq!(found, Some(seen(expected)), "{name}");
         }
-        account.keep(Some(1), &none, look(20), seen(2));
+        account.keep(Some(1), &none, look(20), seen(2), at(20));
         assert_eq!(at_most(&mut account, 1, &none), Some(seen(2)), "what was seen is seen");
     }
 

@@ -110,13 +110,14 @@ impl Treasury {
         }
         let look = match account.look(rules, &calls, later) {
             Some(look) => look,
+            None if account.is_unseen(rules, &calls, self.clock.now()) => return Ok(Usage::default()),
             None => {
                 self.looks.inc();
                 Arc::new(provider.observe(&Scope::Everything).await?.into_observation())
             }
         };
         let usage = usage_of(&look);
-        Ok(account.keep(rules, &calls, look, usage))
+        Ok(account.keep(rules, &calls, look, usage, self.clock.now()))
     }
 
     /// Writes down what a call takes, before it is made. False if the Environment moves too fast.

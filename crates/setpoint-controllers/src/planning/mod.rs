@@ -27,11 +27,13 @@ use setpoint_api::step::{Refusal, Target};
 use setpoint_core::check::check;
 use setpoint_core::desired::Desired;
 use setpoint_core::digest::Key;
-use setpoint_core::machine;
+use setpoint_core::gate::{Added, Judged, Room, Usage, beyond_limits};
+use setpoint_core::machine::{self, Seen};
 use setpoint_core::observation::Observation;
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
 use setpoint_core::registry::Capabilities;
 use setpoint_deployer::Provider;
+use setpoint_deployer::provider::Scope;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -166,6 +168,36 @@ impl Planning {
         let related = self.related(subjects);
         self.looks.inc();
         sight::look(&*self.provider(environment)?, subjects.iter().chain(&related)).await.map_err(Error::from)
+    }
+
+    /// The steps of a plan that the limits of its environment would hold back or refuse by what is there now, however many
+    /// people agree.
+    pub async fn beyond_limits(&self, environment: &Environment, planned: &Planned) -> Result<Vec<Judged>, Error> {
+        let Some(guardrails) = environment.spec.guardrails.as_ref() else { return Ok(Vec::new()) };
+        let steps = &planned.change_set.steps;
+        let seen = Seen {
+            cluster: &self.cluster,
+            capabilities: &planned.capabilities,
+            key: self.key().await?,
+            observation: &planned.observation,
+        };
+        let counted = planned.desired.iter().filter(|_| guardrails.max_gpus.is_some());
+        let gpus = counted.filter_map(|desired| Some((desired.target.clone(), seen.gpus(desired)?))).collect();
+        let usage = match Added::by(steps, &gpus).is_limited(guardrails) {
+            true => self.usage(environment).await?,
+            false => Usage::default(),
+        };
+        let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
+        let (under_way, now) = (BTreeSet::new(), planned.observation.observed_at);
+        Ok(beyond_limits(steps, Room { guardrails, ledger, under_way: &under_way, usage, gpus: &gpus, now }))
+    }
+
+    /// How much there is in an environment, by a fresh look at all of it.
+    async fn usage(&self, environment: &Environment) -> Result<Usage, Error> {
+        let provider = self.provider(name_of(environment))?;
+        self.looks.inc();
+        let look = provider.observe(&Scope::Everything).await?.into_observation();
+        Ok(Usage::of(&look, &self.cluster, &provider.abilities().guests))
     }
 
     /// The same by a look that was made before.

@@ -7,17 +7,17 @@
 //! An adopted guest counts as an instance from then on, a released one no longer. A replacement that is made before the
 //! old guest goes counts as one more, with its GPUs; its cost counts as the difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use setpoint_api::environment::Guardrails;
+use setpoint_api::environment::{Guardrails, LedgerEntry};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Step, Target};
 
 use super::ledger::{Recent, Window, destroys, is_limited};
-use super::{Input, Need, Verdict};
+use super::{Need, Verdict};
 
 /// What there is in an environment now. What is not known leaves no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,11 +46,25 @@ pub enum Limit {
     MovedBpsPerHour(u32),
 }
 
+/// The limits of an environment, and what counts against them.
+#[derive(Debug, Clone, Copy)]
+pub struct Room<'a> {
+    pub guardrails: &'a Guardrails,
+    /// What was done lately and counts against a budget.
+    pub ledger: &'a [LedgerEntry],
+    /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
+    pub under_way: &'a BTreeSet<String>,
+    /// What is there now.
+    pub usage: Usage,
+    /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
+    pub gpus: &'a BTreeMap<Target, Gpus>,
+    pub now: Timestamp,
+}
+
 /// What is left of each limit.
 #[derive(Debug)]
 pub(super) struct Budget<'a> {
-    input: &'a Input<'a>,
-    guardrails: &'a Guardrails,
+    room: Room<'a>,
     recent: Recent<'a>,
     destroys: Option<Window>,
     added_cost: Option<Window>,
@@ -72,13 +86,12 @@ struct Demand {
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn of(input: &'a Input<'a>, guardrails: &'a Guardrails) -> Budget<'a> {
-        let recent = Recent::of(input.ledger, input.now);
-        let destroys = guardrails.max_destroys_per_hour;
-        let added_cost = guardrails.max_added_cost_per_hour;
+    pub(super) fn of(room: Room<'a>) -> Budget<'a> {
+        let recent = Recent::of(room.ledger, room.now);
+        let destroys = room.guardrails.max_destroys_per_hour;
+        let added_cost = room.guardrails.max_added_cost_per_hour;
         Budget {
-            input,
-            guardrails,
+            room,
             destroys: destroys.map(|limit| recent.window(limit.into(), |entry| entry.destroyed.into())),
             added_cost: added_cost
                 .map(|limit| recent.window(amount(Some(limit)), |entry| amount(entry.hourly_cost_delta))),
@@ -94,7 +107,7 @@ impl<'a> Budget<'a> {
     pub(super) fn exceeded_alone(&self, step: &Step) -> Option<Limit> {
         let demand = self.demand(step);
         let cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
-        let limits = self.guardrails;
+        let limits = self.room.guardrails;
         let exceeded = [
             limits.max_destroys_per_hour.filter(|limit| destroys(step) && *limit == 0).map(Limit::DestroysPerHour),
             limits.max_added_cost_per_hour.filter(|limit| cost > *limit).map(Limit::AddedCostPerHour),
@@ -121,14 +134,14 @@ impl<'a> Budget<'a> {
     }
 
     fn demand(&self, step: &Step) -> Demand {
-        let gpus = self.input.gpus.get(&step.target).map(|gpus| added_gpus(step, *gpus)).unwrap_or_default();
+        let gpus = self.room.gpus.get(&step.target).map(|gpus| added_gpus(step, *gpus)).unwrap_or_default();
         let counted = self.gpus_of.get(&step.target).copied().unwrap_or_default();
         Demand { instances: added_instances(step), gpus: gpus.saturating_sub(counted), hourly_cost: added_cost(step) }
     }
 
     /// What the step waits for, of what there may be at once.
     fn levels(&self, demand: &Demand) -> Vec<Need> {
-        let (limits, usage) = (self.guardrails, self.input.usage);
+        let (limits, usage) = (self.room.guardrails, self.room.usage);
         let instances = limits.max_instances.filter(|_| demand.instances > 0).and_then(|limit| {
             let after = usage.instances.map(|now| total(now, self.instances, demand.instances));
             over(after, limit.into(), Limit::Instances(limit))
@@ -141,14 +154,14 @@ impl<'a> Budget<'a> {
     }
 
     fn cost_level(&self, demand: &Demand) -> Option<Need> {
-        let limits = self.guardrails;
+        let limits = self.room.guardrails;
         let hourly = limits.max_hourly_cost.map(Limit::HourlyCost);
         let Some(cost) = demand.hourly_cost else {
             let limit = hourly.or(limits.max_added_cost_per_hour.map(Limit::AddedCostPerHour));
             return limit.map(|limit| Need::Price { limit });
         };
         let limit = limits.max_hourly_cost.filter(|_| cost > Price::ZERO)?;
-        let after = self.input.usage.hourly_cost.map(|now| now + self.hourly_cost + cost);
+        let after = self.room.usage.hourly_cost.map(|now| now + self.hourly_cost + cost);
         over(after, limit, Limit::HourlyCost(limit))
     }
 
@@ -157,8 +170,8 @@ impl<'a> Budget<'a> {
         let destroys = self.destroys.as_ref().filter(|_| destroys(step)).and_then(|window| window.full_until(1));
         let cost = amount(demand.hourly_cost);
         let added_cost = self.added_cost.as_ref().filter(|_| cost > 0).and_then(|window| window.full_until(cost));
-        let full = self.recent.full_until().filter(|_| is_limited(step, self.guardrails));
-        let limits = self.guardrails;
+        let full = self.recent.full_until().filter(|_| is_limited(step, self.room.guardrails));
+        let limits = self.room.guardrails;
         let budget =
             |limit: Option<Limit>, until: Option<Timestamp>| Some(Need::Budget { limit: limit?, until: Some(until?) });
         let needs = [
@@ -184,13 +197,13 @@ impl<'a> Budget<'a> {
         if let Some(window) = self.added_cost.as_mut().filter(|_| cost > Price::ZERO) {
             window.take(amount(Some(cost)));
         }
-        if is_limited(step, self.guardrails) {
+        if is_limited(step, self.room.guardrails) {
             self.recent.add();
         }
     }
 
     fn is_counted(&self, step: &Step) -> bool {
-        self.recent.has(&step.digest, self.input.under_way)
+        self.recent.has(&step.digest, self.room.under_way)
     }
 }
 

@@ -30,14 +30,15 @@ use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::step::{Action, Step, Target};
 
-pub use self::budget::{Gpus, Limit, Usage};
+pub use self::budget::{Gpus, Limit, Room, Usage};
 pub use self::ledger::{ledger_entry, prune, record};
 pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
-pub use self::usage::{Added, bears_on_limits, gpus_held, gpus_wanted};
+pub use self::usage::{Added, bears_on_limits};
+pub(crate) use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
 
@@ -171,19 +172,47 @@ pub fn gate(input: &Input<'_>) -> Decision {
 /// A verdict for each step, given what people said of each.
 pub(crate) fn decide(input: &Input<'_>, standings: &[Standing]) -> Vec<Judged> {
     let no_limits = Guardrails::default();
-    let mut budget = Budget::of(input, input.guardrails.unwrap_or(&no_limits));
+    let mut budget = Budget::of(Room {
+        guardrails: input.guardrails.unwrap_or(&no_limits),
+        ledger: input.ledger,
+        under_way: input.under_way,
+        usage: input.usage,
+        gpus: input.gpus,
+        now: input.now,
+    });
+    in_turn(input.steps.iter().zip(standings), |step, standing, running| {
+        refusal(input, step, standing.rejection(), &budget)
+            .or_else(|| unmet(step, &standing.missing, running))
+            .unwrap_or_else(|| budget.admit(step))
+    })
+}
+
+/// The steps that limits would hold back or refuse if everybody agreed to all of them, for who wants to know before anybody is
+/// asked. What only waits for one of these is not among them.
+pub fn beyond_limits(steps: &[Step], room: Room<'_>) -> Vec<Judged> {
+    let mut budget = Budget::of(room);
+    let judged = in_turn(steps.iter().map(|step| (step, ())), |step, (), running| {
+        let refusal = budget.exceeded_alone(step).map(|limit| Verdict::Refuse { reason: Refusal::OverLimit { limit } });
+        refusal.or_else(|| unmet(step, &[], running)).unwrap_or_else(|| budget.admit(step))
+    });
+    let is_held = |verdict: &Verdict| verdict.waits_for_room() || matches!(verdict, Verdict::Refuse { .. });
+    judged.into_iter().filter(|judged| is_held(&judged.verdict)).collect()
+}
+
+/// A verdict for each step, one after the other, given those that run.
+fn in_turn<'s, T>(
+    steps: impl Iterator<Item = (&'s Step, T)>,
+    mut judge: impl FnMut(&'s Step, T, &BTreeSet<&'s str>) -> Verdict,
+) -> Vec<Judged> {
     let mut running = BTreeSet::new();
-    let mut judged = Vec::with_capacity(input.steps.len());
-    for (step, standing) in input.steps.iter().zip(standings) {
-        let verdict = refusal(input, step, standing.rejection(), &budget)
-            .or_else(|| unmet(step, &standing.missing, &running))
-            .unwrap_or_else(|| budget.admit(step));
+    let judged = steps.map(|(step, said)| {
+        let verdict = judge(step, said, &running);
         if verdict == Verdict::Run {
             running.insert(step.id.as_str());
         }
-        judged.push(Judged { step: step.id.clone(), digest: step.digest.clone(), verdict });
-    }
-    judged
+        Judged { step: step.id.clone(), digest: step.digest.clone(), verdict }
+    });
+    judged.collect()
 }
 
 fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &Budget<'_>) -> Option<Verdict> {

@@ -109,7 +109,7 @@ impl Usage {
 }
 
 /// How many GPUs a guest holds; none where that could not be read.
-pub fn gpus_held(config: &Config) -> Option<u32> {
+pub(crate) fn gpus_held(config: &Config) -> Option<u32> {
     match (config.field(GPU_COUNT), config.field(GPU_TYPE)) {
         (Reading::Unknown, _) | (Reading::Absent, Reading::Unknown) => None,
         (Reading::Known(count), _) => count_of(count),
@@ -119,7 +119,7 @@ pub fn gpus_held(config: &Config) -> Option<u32> {
 }
 
 /// How many GPUs are wanted.
-pub fn gpus_wanted(fields: &Fields) -> u32 {
+pub(crate) fn gpus_wanted(fields: &Fields) -> u32 {
     match (fields.get(GPU_COUNT), fields.get(GPU_TYPE)) {
         (Some(count), _) => count_of(count).unwrap_or(u32::MAX),
         (None, Some(_)) => 1,

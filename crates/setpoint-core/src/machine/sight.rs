@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::desired::Desired;
 use crate::diff;
 use crate::digest::Key;
+use crate::gate::{Gpus, gpus_held, gpus_wanted};
 use crate::intent::Evidence;
 use crate::observation::{Config, Guest, Observation};
 use crate::registry::{Capabilities, Field};
@@ -40,6 +41,13 @@ impl<'a> Seen<'a> {
             let pinned = desired.provider_id.as_deref()?;
             self.observation.guests.iter().find(|guest| *guest.id == *pinned && guest.mark.is_none())
         })
+    }
+
+    /// The GPUs that a desire's guest holds and will hold; none where it has to do with none.
+    pub fn gpus(&self, desired: &Desired) -> Option<Gpus> {
+        let held = self.guest(desired).map_or(Some(0), |guest| gpus_held(&guest.config)).unwrap_or_default();
+        let gpus = Gpus { held, wanted: gpus_wanted(&desired.fields) };
+        (gpus != Gpus::default()).then_some(gpus)
     }
 
     /// The guests by which the calls for a desire are judged.

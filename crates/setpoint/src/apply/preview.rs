@@ -15,7 +15,7 @@ use super::draft::Draft;
 use super::standing::condition;
 use crate::approve::Policy;
 use crate::client::must_fit;
-use crate::proposal::{Proposal, ProposedSet, holds};
+use crate::proposal::{Limited, Proposal, ProposedSet, holds};
 use crate::session::Session;
 use crate::terminal::{inert, remark};
 
@@ -84,6 +84,7 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
             counts: status.counts.unwrap_or_default(),
             hourly_cost_delta: status.hourly_cost_delta,
             holds,
+            limited: status.step_states.iter().map(Limited::of).collect(),
         });
     }
     for write in draft.writes.iter_mut().filter(|write| write.is_machine() && write.change.note.is_none()) {

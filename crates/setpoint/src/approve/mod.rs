@@ -105,7 +105,7 @@ impl Arguments {
             inert(&set.spec.environment),
             inert(&set.spec.requested_by)
         );
-        let stands = |step: &Step| Left::of(&set, step).map(Left::titled);
+        let stands = |step: &Step| Left::of(&set, step).map(Left::titled).into_iter().collect();
         self.output.show(&(head + &steps_text(&steps, stands, self.output.style()) + "\n"))?;
         let signer = self.sign.as_deref().map(|word| Signer::of(word, &policy.keys_of(&user))).transpose()?;
         // A rejection counts as an approval does: only if it is signed where signatures are asked for.

@@ -10,6 +10,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use setpoint_api::change_set::{StepState, StepStatus};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
 
@@ -52,6 +53,35 @@ pub(crate) struct ProposedSet {
     /// What each step that waits for people waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) holds: Vec<Hold>,
+    /// The steps that limits of the environment hold back or refuse, however many people agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) limited: Vec<Limited>,
+}
+
+/// What a limit of an environment makes of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Limited {
+    /// The step, by its id.
+    pub(crate) step: String,
+    /// Whether it never has room, instead of not now.
+    pub(crate) is_refused: bool,
+    pub(crate) why: String,
+}
+
+impl Limited {
+    /// What a preview says of a step that is not taken for want of room.
+    pub(crate) fn of(status: &StepStatus) -> Limited {
+        let (is_refused, message) = (status.state == StepState::Failed, status.message.as_deref().unwrap_or_default());
+        let limited = Limited { step: status.id.clone(), is_refused, why: String::new() };
+        let why = message.strip_prefix(limited.title()).map_or(message, str::trim_start);
+        Limited { why: why.to_owned(), ..limited }
+    }
+
+    /// `waits:` or `refused:`.
+    pub(crate) fn title(&self) -> &'static str {
+        if self.is_refused { "refused:" } else { "waits:" }
+    }
 }
 
 impl Proposal {
@@ -135,6 +165,11 @@ impl ProposedSet {
     /// What the step with this id waits for, where that is people.
     pub(crate) fn hold(&self, step: &str) -> Option<&Hold> {
         self.holds.iter().find(|hold| hold.step == step)
+    }
+
+    /// What a limit makes of the step with this id.
+    pub(crate) fn limit(&self, step: &str) -> Option<&Limited> {
+        self.limited.iter().find(|limited| limited.step == step)
     }
 
     /// The digests of the steps that who asks may approve too, with a signature or without.

@@ -186,6 +186,27 @@ fn the_last_line_says_how_much_it_is() {
 }
 
 #[test]
+fn what_limits_hold_back_is_told_beside_who_must_approve() {
+    let told = |state: &str, message: &str| {
+        let status = json!({
+            "id": "shop/web/create", "digest": "d", "state": state, "message": message, "since": "2026-11-15T12:00:00Z",
+        });
+        let limited = vec![Limited::of(&serde_json::from_value(status).expect("a step's status"))];
+        let one = Counts { creates: 1, ..Counts::default() };
+        let web = Step { class: Class::Destructive, ..create() };
+        let set = ProposedSet { limited, ..set(vec![web], one) };
+        Proposal { objects: Vec::new(), change_sets: vec![set] }.text(Style::Plain)
+    };
+    let head = "In environment lab\n\n  + create shop/web\n        cores  2\n        image  debian-12\n      reason: new\n      \
+                class:  Destructive, +$0.10/h: it is so\n      waits:  for approval by 1 person\n      ";
+    let last = "\n\nPlan: 1 to create; +$0.10/h (waits for approval by 1 person; 1 step is beyond limits)\n";
+    let full = told("Waiting", "waits: maxInstances 1 is used up until something else goes");
+    assert_eq!(full, format!("{head}waits:  maxInstances 1 is used up until something else goes{last}"));
+    let never = told("Failed", "refused: this step alone is more than maxInstances 0 allows");
+    assert_eq!(never, format!("{head}refused: this step alone is more than maxInstances 0 allows{last}"));
+}
+
+#[test]
 fn only_what_is_done_is_counted_as_done() {
     let change = |kind: &str, name: &str, action: ObjectAction| {
         let namespace = Some("shop".to_owned());

@@ -31,7 +31,7 @@ impl Proposal {
     }
 }
 
-/// `Plan: 2 to create, 1 to change, 1 to delete; +$0.20/h (waits for approval by 1 person)`.
+/// `Plan: 2 to create, 1 to change, 1 to delete; +$0.20/h (waits for approval by 1 person; 1 step is beyond limits)`.
 fn summary(proposal: &Proposal, style: Style) -> String {
     let Counts { creates, updates, deletes, unchanged, waiting, refused } = proposal.counts();
     let parts = [
@@ -53,8 +53,15 @@ fn summary(proposal: &Proposal, style: Style) -> String {
     let holds = proposal.change_sets.iter().flat_map(|set| &set.holds);
     let people: BTreeSet<&str> = holds.map(|hold| hold.by.as_str()).collect();
     let people = people.into_iter().map(inert).collect::<Vec<_>>().join("; ");
-    let waits = if people.is_empty() { people } else { format!(" (waits for approval by {people})") };
-    format!("{} {}{cost}{waits}\n", style.paint(Tone::Strong, "Plan:"), parts.join(", "))
+    let people = (!people.is_empty()).then(|| format!("waits for approval by {people}"));
+    let limited = match proposal.change_sets.iter().map(|set| set.limited.len()).sum() {
+        0 => None,
+        1 => Some("1 step is beyond limits".to_owned()),
+        many => Some(format!("{many} steps are beyond limits")),
+    };
+    let but: Vec<String> = people.into_iter().chain(limited).collect();
+    let but = if but.is_empty() { String::new() } else { format!(" ({})", but.join("; ")) };
+    format!("{} {}{cost}{but}\n", style.paint(Tone::Strong, "Plan:"), parts.join(", "))
 }
 
 /// The steps of a change set, with what waits and what is refused.
@@ -63,8 +70,12 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
         return None;
     }
     let head = format!("{} {}\n", style.paint(Tone::Strong, "In environment"), inert(&set.environment));
-    let waits = |step: &Step| set.hold(&step.id).map(|hold| ("waits:", hold.words()));
-    let mut text = head + &steps_text(&set.steps, waits, style);
+    let stands = |step: &Step| {
+        let people = set.hold(&step.id).map(|hold| ("waits:", hold.words()));
+        let limit = set.limit(&step.id).map(|limited| (limited.title(), limited.why.clone()));
+        people.into_iter().chain(limit).collect()
+    };
+    let mut text = head + &steps_text(&set.steps, stands, style);
     let waiting = set.waiting.iter().map(|waiting| {
         let action = waiting.action.map(|action| format!("{}: ", verb(action))).unwrap_or_default();
         vec![waiting.target.to_string(), format!("{action}{}", waiting.message)]
@@ -78,16 +89,16 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
     Some(text)
 }
 
-/// Steps, one after the other, each with how it stands with people: a title, and words.
+/// Steps, one after the other, each with how it stands with people and limits: titles, and words.
 pub(crate) fn steps_text(
     steps: &[Step],
-    stands: impl Fn(&Step) -> Option<(&'static str, String)>,
+    stands: impl Fn(&Step) -> Vec<(&'static str, String)>,
     style: Style,
 ) -> String {
     steps.iter().map(|step| format!("\n{}", step_text(step, stands(step), style))).collect()
 }
 
-fn step_text(step: &Step, stands: Option<(&str, String)>, style: Style) -> String {
+fn step_text(step: &Step, stands: Vec<(&str, String)>, style: Style) -> String {
     let (sign, tone) = sign(step);
     let guest = match &step.provider_id {
         Some(id) if !step.target.namespace.is_empty() => format!(" (guest {})", inert(id)),
@@ -105,8 +116,9 @@ fn step_text(step: &Step, stands: Option<(&str, String)>, style: Style) -> Strin
     let own = step.id.rsplit_once('/').map_or("", |(own, _)| own);
     let others = step.depends_on.iter().filter(|id| id.rsplit_once('/').map_or("", |(other, _)| other) != own);
     lines.extend(others.map(|id| format!("      {}  {}", style.paint(Tone::Quiet, "after:"), inert(id))));
-    if let Some((title, words)) = stands {
-        lines.push(format!("      {}  {}", style.paint(Tone::Quiet, title), style.paint(Tone::Change, &inert(&words))));
+    for (title, words) in stands {
+        let title = style.paint(Tone::Quiet, &format!("{title:<7}"));
+        lines.push(format!("      {title} {}", style.paint(Tone::Change, &inert(&words))));
     }
     lines.join("\n") + "\n"
 }

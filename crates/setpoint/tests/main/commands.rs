@@ -31,6 +31,11 @@ async fn what_disappears_from_a_set_of_files_is_deleted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_there_is_no_room_for_is_shown() -> Result<()> {
+    follow("limits.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
 async fn people_approve_and_reject() -> Result<()> {
     follow("reviews.txt", &Server::start(SETPOINT).await?)
 }

@@ -440,3 +440,52 @@ fn an_object_says_whether_people_are_needed_or_something_is_waited_for() {
         assert_eq!(judged(world), expected, "{name}");
     }
 }
+
+#[test]
+fn what_limits_would_hold_is_foreseen_whoever_has_yet_to_agree() {
+    let full = "waits: maxInstances 2 is used up until something else goes";
+    let (a, b) = (create("a"), create("b"));
+    let rows: [(&str, World, &[&str]); 7] = [
+        ("no limit", World::of(vec![a.clone()]), &[]),
+        ("there is room", World::of(vec![a.clone()]).limits(instances(2)).has(1, 0, "0"), &[]),
+        (
+            "those before use it up",
+            World::of(vec![a.clone(), b.clone()]).limits(instances(2)).has(1, 0, "0"),
+            &[&format!("b: {full}")],
+        ),
+        (
+            "what people have yet to agree to uses it up, too",
+            World::of(vec![a.clone(), b]).rules(vec![rule(Class::Benign, 1)]).limits(instances(2)).has(1, 0, "0"),
+            &[&format!("b: {full}")],
+        ),
+        (
+            "it never has room",
+            World::of(vec![a.clone()]).limits(instances(0)),
+            &["a: refused: this step alone is more than maxInstances 0 allows"],
+        ),
+        (
+            "what comes after one that is held is not held by the limit",
+            World::of(vec![a.clone(), after(step("c", Action::Update), &["a"])]).limits(instances(2)).has(2, 0, "0"),
+            &[&format!("a: {full}")],
+        ),
+        (
+            "what is there is not known",
+            World::of(vec![a]).limits(instances(2)).knows_nothing(),
+            &["a: waits: maxInstances 2 is set, and how much there is now is not known"],
+        ),
+    ];
+    for (name, world, expected) in rows {
+        let no_limits = Guardrails::default();
+        let room = Room {
+            guardrails: world.guardrails.as_ref().unwrap_or(&no_limits),
+            ledger: &world.ledger,
+            under_way: &world.under_way,
+            usage: world.usage,
+            gpus: &world.gpus,
+            now: now(),
+        };
+        let judged = beyond_limits(&world.steps, room);
+        let told: Vec<String> = judged.iter().map(|judged| format!("{}: {}", judged.step, judged.verdict)).collect();
+        assert_eq!(told, expected, "{name}");
+    }
+}
