@@ -34,7 +34,8 @@ impl Session {
             let unseen: Vec<&Environment> =
                 list.items.iter().filter(|environment| !is_looked_at(environment, here.since)).collect();
             let is_calm = here.plane.is_calm();
-            if unseen.is_empty() && is_calm && self.is_everything_judged().await? {
+            let unjudged = self.unjudged().await?;
+            if unseen.is_empty() && is_calm && unjudged.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -42,17 +43,22 @@ impl Session {
                 if !is_calm {
                     remark("some Machines are still being looked at; what is shown of them may be of before");
                 }
+                let tell = |set: &ChangeSet| {
+                    let name = inert(set.metadata.name.as_deref().unwrap_or_default());
+                    remark(&format!("nobody has said yet how far the change set {name} is; its Events may say why"));
+                };
+                unjudged.iter().for_each(tell);
                 return Ok(());
             }
             tokio::time::sleep(AGAIN).await;
         }
     }
 
-    /// Whether somebody has said how far each change set is that says what is to be done.
-    async fn is_everything_judged(&self) -> Result<bool> {
+    /// The change sets that say what is to be done, and of which nobody has said yet how far they are.
+    async fn unjudged(&self) -> Result<Vec<ChangeSet>> {
         let sets: Api<ChangeSet> = Api::all(self.server.client.clone());
         let list = sets.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
-        Ok(!list.items.iter().any(is_unjudged))
+        Ok(list.items.into_iter().filter(is_unjudged).collect())
     }
 }
 

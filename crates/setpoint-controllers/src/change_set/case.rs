@@ -14,6 +14,7 @@ use setpoint_core::gate::{Evidence, Signature};
 use setpoint_core::machine::target;
 use setpoint_core::workload::selection::controller_of;
 
+use super::own::is_settled;
 use super::work::Said;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
@@ -53,7 +54,8 @@ pub fn cases(caches: &Caches, target: &Target, owner: Owner<'_>) -> Vec<Case> {
     let unlisted: Vec<_> =
         own.filter(|set| !sets.iter().any(|listed| listed.metadata.uid == set.metadata.uid)).collect();
     sets.extend(unlisted);
-    sets.into_iter().map(|change_set| Case::of(caches, change_set)).collect()
+    // Each write of an object may leave one behind.
+    sets.into_iter().map(|change_set| Case::of(caches, change_set)).filter(|case| !case.is_closed()).collect()
 }
 
 /// The change sets that were made for an object.
@@ -91,15 +93,19 @@ impl Case {
         let set = &self.change_set;
         let is_here = set.spec.environment == machine.spec.environment;
         let is_asked = is_open(set) && is_here && controller_of(&set.metadata).is_none() && self.agrees_with(machine);
-        let steps = self.status().filter(|_| is_asked).map_or(&[][..], |status| &status.steps);
-        let states = self.status().map_or(&[][..], |status| &status.step_states).iter();
+        let Some(status) = self.status().filter(|_| is_asked) else { return BTreeSet::new() };
         let is_over = |state: StepState| matches!(state, StepState::Done | StepState::Stale);
-        let over: BTreeSet<&str> = states.filter(|step| is_over(step.state)).map(|step| step.digest.as_str()).collect();
-        let generations = self.status().map(ChangeSetStatus::generations).unwrap_or_default();
-        let is_of_this =
-            |digest: &str| generations.get(digest).is_none_or(|asked| Some(*asked) == machine.metadata.generation);
-        let digests = steps.iter().map(|step| step.digest.as_str());
+        let states = status.step_states.iter().filter(|state| is_over(state.state));
+        let over: BTreeSet<&str> = states.map(|state| state.digest.as_str()).collect();
+        let generations = status.generations();
+        let is_of_this = |digest: &str| generations.get(digest).copied() == machine.metadata.generation;
+        let digests = status.steps.iter().map(|step| step.digest.as_str());
         digests.filter(|digest| !over.contains(digest) && is_of_this(digest)).collect()
+    }
+
+    /// Whether nothing that is said or done can change what becomes of it: all of it is over, and nobody has a say in it.
+    fn is_closed(&self) -> bool {
+        is_settled(&self.change_set) && self.reviews.is_empty() && self.surplus.is_empty()
     }
 
     /// Whether a Machine is as the change set says.
@@ -281,10 +287,14 @@ mod tests {
             "action": "Delete", "reason": "r", "origin": "Desired", "class": "Destructive", "classReason": "data",
             "digest": "d",
         });
+        let state = json!({
+            "id": "shop/web/delete", "digest": "d", "state": "Waiting", "since": "2026-11-15T12:00:00Z", "generation": 1,
+        });
         let owner = json!({"apiVersion": "a/v1", "kind": "Machine", "name": "web", "uid": "u", "controller": true});
         let machine: Machine = serde_json::from_value(json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"environment": "lab"},
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 1},
+            "spec": {"environment": "lab"},
         }))
         .expect("a Machine");
         let rows = [
@@ -299,7 +309,7 @@ mod tests {
                 "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
                 "metadata": {"name": "web", "namespace": "shop", "ownerReferences": owners},
                 "spec": {"environment": environment, "mode": mode, "requestedBy": "carol"},
-                "status": {"phase": phase, "steps": [step]},
+                "status": {"phase": phase, "steps": [step], "stepStates": [state]},
             });
             let change_set = Arc::new(serde_json::from_value(change_set).expect(name));
             let case = Case { change_set, reviews: Vec::new(), surplus: Vec::new() };

@@ -16,6 +16,7 @@ use setpoint_core::gate::Judged;
 use setpoint_core::machine::KIND;
 use setpoint_core::plan::Orphans;
 
+use super::work::asked_generations;
 use super::{ChangeSets, is_unplanned, retention};
 use crate::planning::{Error as PlanningError, Planned, Subject};
 use crate::runtime::{Error, Name, Next, Round};
@@ -51,11 +52,17 @@ impl ChangeSets {
         refused.extend(planned.change_set.refused.iter().cloned());
         let digest = self.planning.key().await?.digest(&digests(steps));
         let mut status = status(change_set, &planned, &refused, &digest, round.now);
-        // How far the steps are that will be taken is for the gatekeeper to say.
-        if change_set.spec.mode == Mode::Preview {
-            let beyond_limits = self.planning.beyond_limits(environment, &planned).await?;
-            status["stepStates"] = beyond_limits.iter().map(|judged| held(judged, round.now)).collect();
-        }
+        status["stepStates"] = match change_set.spec.mode {
+            Mode::Preview => {
+                let beyond_limits = self.planning.beyond_limits(environment, &planned).await?;
+                beyond_limits.iter().map(|judged| held(judged, round.now)).collect()
+            }
+            // Whoever answers what is asked here answers it for this write, also before anybody judges that.
+            Mode::Execute => {
+                let asked = asked_generations(&self.caches, change_set, steps);
+                steps.iter().zip(asked).map(|(step, generation)| pending(step, generation, round.now)).collect()
+            }
+        };
         self.patch(change_set, status, round).await?;
         Ok(Next::Idle)
     }
@@ -167,6 +174,12 @@ fn held(judged: &Judged, now: jiff::Timestamp) -> Value {
     json!({
         "id": judged.step, "digest": judged.digest, "state": state, "message": judged.verdict.to_string(), "since": now,
     })
+}
+
+/// A step that was just planned, for this generation of its object.
+fn pending(step: &Step, generation: Option<i64>, now: jiff::Timestamp) -> Value {
+    let state = StepState::Pending;
+    json!({"id": step.id, "digest": step.digest, "state": state, "since": now, "generation": generation})
 }
 
 fn planned_condition(

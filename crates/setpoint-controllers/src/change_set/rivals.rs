@@ -13,7 +13,7 @@ use setpoint_core::authority::{self, Question};
 use setpoint_core::gate::Decision;
 use setpoint_core::workload::selection::controller_of;
 
-use super::own::{is_approved, rejected, used_up};
+use super::own::{is_approved, is_settled, rejected, used_up};
 use super::work::Said;
 use crate::runtime::Caches;
 use crate::runtime::caches::{CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, target_value};
@@ -36,6 +36,7 @@ pub(super) fn rivals<'m>(
             && meta.deletion_timestamp.is_none()
             && spec.mode == Mode::Execute
             && spec.environment == change_set.spec.environment
+            && !is_settled(set)
     };
     all.filter(is_rival).filter_map(|set| Some((set.metadata.uid.clone()?, set))).collect()
 }
@@ -138,11 +139,9 @@ impl<'a> Inquiry<'a> {
             false => self.listed.get(target).into_iter().flatten().copied().collect(),
         };
         // What was asked before the Machine was written again may not be on record as void yet.
-        let is_before = |digest: &str| {
-            let asked = self.generations.get(digest).copied();
-            asked.is_some() && asked < machine.metadata.generation
-        };
-        let is_open = |digest: &str| !self.used_up.contains(digest) && !is_before(digest);
+        let version = self.said.version(target, machine);
+        let is_past = |digest: &str| version.is_some_and(|now| now.is_past(self.generations.get(digest).copied()));
+        let is_open = |digest: &str| !self.used_up.contains(digest) && !is_past(digest);
         Some(Question {
             uid: meta.uid.as_deref()?,
             name: meta.name.as_deref()?,
@@ -165,7 +164,7 @@ mod tests {
     use setpoint_core::plan::GUEST;
 
     use super::super::Case;
-    use super::super::work::Objects;
+    use super::super::work::{Objects, asked_generations};
     use super::*;
 
     const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -197,6 +196,7 @@ mod tests {
         });
         let mut state = json!({
             "id": "shop/db/replace", "digest": digest, "state": "Waiting", "since": "2026-11-15T12:00:00Z",
+            "generation": 3,
         });
         state.as_object_mut().expect("a state").extend(more.as_object().expect("more").clone());
         serde_json::from_value(json!({
@@ -218,9 +218,17 @@ mod tests {
         .expect("a change set")
     }
 
+    /// The same where nobody is waited for.
+    fn approved(mut set: ChangeSet) -> ChangeSet {
+        let conditions = json!([{"type": "Approved", "status": "True"}]);
+        set.status.as_mut().expect("a status").conditions = serde_json::from_value(conditions).expect("conditions");
+        set
+    }
+
     #[test]
     fn of_all_change_sets_about_a_machine_one_asks() {
         let waits = || json!({});
+        let of = |generation: i64| json!({"generation": generation});
         let was_written = |generation: i64| json!({"object": "db", "generation": generation});
         let three = || {
             vec![
@@ -230,7 +238,7 @@ mod tests {
             ]
         };
         type Row = (&'static str, Machine, Vec<ChangeSet>, &'static [&'static str]);
-        let rows: [Row; 8] = [
+        let rows: [Row; 9] = [
             ("back to what was asked for first", machine("db:2", Some(&["a"])), three(), &["3"]),
             ("what is wanted is not known", machine("db:2", None), three(), &["3"]),
             (
@@ -242,7 +250,7 @@ mod tests {
             (
                 "what is yet to be written can be decided on before",
                 machine("db:4", Some(&["c"])),
-                vec![set("own", 1, "c", None, waits()), set("next", 2, "d", Some("db:5"), waits())],
+                vec![set("own", 1, "c", None, waits()), set("next", 2, "d", Some("db:5"), of(4))],
                 &["own", "next"],
             ),
             (
@@ -254,10 +262,13 @@ mod tests {
             (
                 "what was approved before it was written again has no say, though nobody wrote that down yet",
                 machine("db:4", Some(&["c"])),
-                vec![
-                    set("old", 1, "c", None, json!({"state": "Approved", "generation": 2})),
-                    set("own", 2, "c", None, json!({"generation": 3})),
-                ],
+                vec![approved(set("old", 1, "c", None, of(2))), set("own", 2, "c", None, waits())],
+                &["own"],
+            ),
+            (
+                "nor has what was approved for a later write of one that was made anew",
+                machine("db:4", Some(&["c"])),
+                vec![approved(set("old", 1, "c", Some("db:4"), of(7))), set("own", 2, "c", None, waits())],
                 &["own"],
             ),
             (
@@ -318,6 +329,61 @@ mod tests {
             let set = set("1", 1, "a", Some("db:2"), state);
             assert_eq!(Objects::of(&Caches::default(), &set, &nothing, &lab()).is_unwritten(), is_unwritten, "{name}");
         }
+    }
+
+    #[test]
+    fn a_rejection_is_needed_until_it_is_known_that_nobody_wants_the_step() {
+        let unseen = |machine: Machine| {
+            let mut machine = machine;
+            machine.metadata.generation = Some(4);
+            machine
+        };
+        let rows = [
+            ("it is wanted", Some(machine("db:2", Some(&["a"]))), true),
+            ("it was written otherwise and wants it all the same", Some(machine("db:3", Some(&["a"]))), true),
+            ("nobody has looked since it was written", Some(unseen(machine("db:3", Some(&["b"])))), true),
+            ("nobody knows what it wants", Some(machine("db:2", None)), true),
+            ("something else is wanted", Some(machine("db:3", Some(&["b"]))), false),
+            ("it is gone", None, false),
+        ];
+        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        for (name, machine, expected) in rows {
+            let (caches, set) = (Caches::default(), set("1", 1, "a", Some("db:2"), json!({"state": "Failed"})));
+            machine.into_iter().for_each(|machine| caches.machines.apply(Event::Apply(machine)));
+            let step = &set.status.as_ref().expect("a status").steps[0];
+            assert_eq!(Objects::of(&caches, &set, &nothing, &lab()).may_want(step), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_is_of_one_write_from_the_beginning() {
+        let rows = [
+            ("it is not there yet", None, Some(1)),
+            ("it is as the change set says", Some(machine("db:2", None)), Some(3)),
+            ("it will be with the next write", Some(machine("db:1", None)), Some(4)),
+        ];
+        for (name, machine, expected) in rows {
+            let (caches, set) = (Caches::default(), set("1", 1, "a", Some("db:2"), json!({})));
+            machine.into_iter().for_each(|machine| caches.machines.apply(Event::Apply(machine)));
+            let steps = &set.status.as_ref().expect("a status").steps;
+            assert_eq!(asked_generations(&caches, &set, steps), [expected], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_guest_in_a_users_change_set_is_for_its_controller_to_ask_about() {
+        let guest = Target { namespace: String::new(), name: "sim-9".to_owned(), kind: GUEST.to_owned() };
+        let mut full = lab();
+        full.status = serde_json::from_value(json!({"orphanCount": 500})).expect("a status");
+        let (caches, mut set) = (Caches::default(), set("1", 1, "a", Some("db:2"), json!({})));
+        set.status.as_mut().expect("a status").steps[0].target = guest;
+        assert_eq!(asked_generations(&caches, &set, &set.status.as_ref().expect("a status").steps), [None]);
+        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        assert_eq!(
+            Objects::of(&caches, &set, &nothing, &full).known(),
+            [],
+            "not all that belongs to nothing is listed"
+        );
     }
 
     #[test]

@@ -64,7 +64,9 @@ impl<'a> Objects<'a> {
         let objects =
             found.into_iter().map(|(target, machine)| (target, Object::of(caches, &said, &inquiries, target, machine)));
         let machines: BTreeMap<&Target, Object> = objects.collect();
-        let is_orphan = |target: &&Target| !machines.contains_key(target) && is_there(environment, target);
+        // What a Machine has too many is asked about by its controller, not by whoever writes the Machine.
+        let is_orphan =
+            |target: &&Target| said.is_by_controller && !machines.contains_key(target) && is_there(environment, target);
         let guests = targets.into_iter().filter(is_orphan).collect();
         Objects { change_set, machines, guests }
     }
@@ -92,11 +94,11 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Whether what a step is for is there as the change set says, or wants it all the same.
+    /// Whether what a step is for wants it, or may once it is looked at.
     pub(super) fn may_want(&self, step: &Step) -> bool {
-        let wants = |object: &Object| wants(&object.machine).is_some_and(|wants| wants.contains(step.digest.as_str()));
-        let may_want = self.machines.get(&step.target).is_some_and(|object| object.is_written || wants(object));
-        may_want || self.guests.contains(&step.target)
+        let may_want =
+            |object: &Object| wants(&object.machine).is_none_or(|wants| wants.contains(step.digest.as_str()));
+        self.machines.get(&step.target).is_some_and(may_want) || self.guests.contains(&step.target)
     }
 
     /// Whether something that the change set brings along was never written as it says. What was, and was done or became
@@ -123,8 +125,7 @@ impl Object {
         machine: Arc<Machine>,
     ) -> Object {
         let (is_written, is_brought) = (said.is_written(target, &machine), said.names(target));
-        let generation = machine.metadata.generation.filter(|_| is_brought || said.is_by_controller);
-        let version = generation.map(|generation| Version { generation, is_as_said: is_written });
+        let version = said.version(target, &machine).filter(|_| is_brought || said.is_by_controller);
         let is_told = is_told(caches, &machine);
         let mut object = Object { machine, is_written, is_brought, version, is_told, outdated: None };
         if is_written {
@@ -171,6 +172,19 @@ fn is_there(environment: &Environment, target: &Target) -> bool {
     let Some(status) = environment.status.as_ref().filter(|_| target.kind == GUEST) else { return false };
     let is_listed = status.orphans.iter().any(|orphan| orphan.provider_id == target.name);
     is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())
+}
+
+/// For which generation of its object each step of a change set is asked about: the one that is as it says, there or with the
+/// next write. What is no object's has none.
+pub(super) fn asked_generations(caches: &Caches, change_set: &ChangeSet, steps: &[Step]) -> Vec<Option<i64>> {
+    let targets = steps.iter().map(|step| &step.target).collect();
+    let said = Said::by(change_set, &targets);
+    let asked = |Step { target, .. }: &Step| match caches.machines.get(&Name::new(&target.namespace, &target.name)) {
+        _ if target.kind != machine::KIND => None,
+        Some(machine) => said.version(target, &machine).map(Version::asked),
+        None => Some(1),
+    };
+    steps.iter().map(asked).collect()
 }
 
 /// The ids of the calls under way for the objects of some steps.
@@ -247,6 +261,12 @@ impl<'a> Said<'a> {
         let Some(object) = self.brings(target) else { return true };
         let spec = object.get("spec").and_then(|spec| serde_json::from_value::<MachineSpec>(spec.clone()).ok());
         spec.is_some_and(|spec| spec == machine.spec)
+    }
+
+    /// A Machine against what it says of it.
+    pub(super) fn version(&self, target: &Target, machine: &Machine) -> Option<Version> {
+        let is_as_said = self.is_written(target, machine);
+        machine.metadata.generation.map(|generation| Version { generation, is_as_said })
     }
 
     /// Whether it brings an object along, or that it goes.

@@ -46,6 +46,22 @@ pub struct Version {
     pub is_as_said: bool,
 }
 
+impl Version {
+    /// The generation with which the object is as the change set says: what is not written yet will be with the next write.
+    pub fn asked(self) -> i64 {
+        self.generation + i64::from(!self.is_as_said)
+    }
+
+    /// Whether what was asked for this generation is over: the object was written otherwise, or again, or is another. So it is
+    /// where nobody knows for which it was.
+    pub fn is_past(self, asked: Option<i64>) -> bool {
+        match self.is_as_said {
+            true => asked != Some(self.generation),
+            false => asked <= Some(self.generation),
+        }
+    }
+}
+
 /// What an object still wants to be done.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted<'a> {
@@ -112,7 +128,7 @@ pub fn progress(
             since,
             spent,
             object: object.map(str::to_owned),
-            generation: subject.generation(!change_set.spec.objects.is_empty()),
+            generation: subject.planned,
         });
     }
     let is_gone = |step: &&Step| step.target.kind == GUEST && !objects.contains_key(&step.target);
@@ -171,7 +187,7 @@ struct Subject<'a> {
     old: Option<&'a StepStatus>,
     judged: Option<&'a Judged>,
     work: Option<&'a Work<'a>>,
-    /// The generation of the object that it is for, as far as it is on record.
+    /// The generation of the object that it is for, as it is on record since the step was planned.
     planned: Option<i64>,
 }
 
@@ -191,22 +207,9 @@ impl Subject<'_> {
         matches!(self.step.action, Action::Delete | Action::Release)
     }
 
-    /// The generation of the object with which it is as the change set says, from when that was first looked at: what is
-    /// not written yet will be with the next write.
-    fn generation(&self, is_brought: bool) -> Option<i64> {
-        let first = || match self.work {
-            Some(work) => work.version.map(|version| version.generation + i64::from(!version.is_as_said)),
-            None => (is_brought && self.step.target.kind != GUEST).then_some(1),
-        };
-        self.planned.or_else(first)
-    }
-
     /// Whether the object was written otherwise than the change set says since that was asked about.
     fn has_moved(&self) -> bool {
-        let now = self.work.and_then(|work| work.version);
-        self.planned
-            .zip(now)
-            .is_some_and(|(planned, now)| now.generation > planned || now.generation == planned && !now.is_as_said)
+        self.work.and_then(|work| work.version).is_some_and(|now| now.is_past(self.planned))
     }
 
     fn is_rejected(&self) -> bool {

@@ -138,8 +138,25 @@ impl Case {
         self.change_set.status.as_ref().and_then(|status| status.object_generation)
     }
 
-    fn contradicted(self) -> Case {
-        Case { is_contradicted: true, ..self }
+    /// A user asked in it about the write that makes this the object's generation, as it is on record with each step.
+    pub(crate) fn asked_with_each(mut self, generation: i64) -> Case {
+        let steps = self.status().steps.clone();
+        let asked = steps.iter().map(|step| StepStatus {
+            id: step.id.clone(),
+            digest: step.digest.clone(),
+            state: StepState::Pending,
+            message: None,
+            since: time(0),
+            spent: false,
+            object: None,
+            generation: Some(generation),
+        });
+        self.status().step_states = asked.collect();
+        self
+    }
+
+    pub(crate) fn contradicted(self, is_contradicted: bool) -> Case {
+        Case { is_contradicted, ..self }
     }
 
     fn with(mut self, change: impl FnOnce(&mut ChangeSet)) -> Case {
@@ -349,10 +366,10 @@ fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
             "",
         ),
         ("nobody knows for which write it was made", vec![approved().since(None)], vec![], waits, ""),
-        ("it brings the object along otherwise", vec![approved().contradicted()], vec![], waits, ""),
+        ("it brings the object along otherwise", vec![approved().contradicted(true)], vec![], waits, ""),
         (
             "what was rejected stays so though the object was written again",
-            vec![asked().review("bob", Decision::Reject, "a", 10).since(Some(GENERATION - 1)).contradicted()],
+            vec![asked().review("bob", Decision::Reject, "a", 10).since(Some(GENERATION - 1)).contradicted(true)],
             vec![],
             rejected,
             "",

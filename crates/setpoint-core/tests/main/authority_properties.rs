@@ -17,10 +17,14 @@ use crate::authority::{Case, EXPIRY_S, Object, PEOPLE, ask_by, intent, policy, r
 enum Event {
     /// Somebody writes the object, and wants other steps.
     Edit(Vec<&'static str>),
-    /// A change set of this name is made for them, in place of the one before.
-    Make(&'static str),
-    /// The planner writes down what is wanted now, where it still asks about the same write.
-    Replan(&'static str),
+    /// Somebody writes what a user's change set brings along.
+    Write,
+    /// A user asks, before writing it or after, about an object that wants these steps, in place of the change set before.
+    Propose(Vec<&'static str>),
+    /// The controller asks about what is wanted, in place of the change set before.
+    Ask,
+    /// The controller writes down what is wanted now, where it still asks about the same write.
+    Replan,
     Review(&'static str, &'static str, Decision, &'static str),
     /// A signed review from before is sent once more: to whatever has its gate's name now, with the date of now.
     Replay(prop::sample::Index),
@@ -46,18 +50,22 @@ enum Event {
 /// A create, whose digest is the same for whichever object of the name, a change, and a removal.
 const KINDS: [&str; 3] = ["a", "b", "c"];
 /// One of a user's, and one of the object's own.
-const SETS: [&str; 2] = ["one", OWN];
+const SETS: [&str; 2] = [USERS, OWN];
+const USERS: &str = "one";
 const OWN: &str = "own";
 
 fn event() -> impl Strategy<Value = Event> {
     let kind = || prop::sample::select(&KINDS[..]);
+    let kinds = || prop::sample::subsequence(KINDS.to_vec(), 1..=3);
     let set = || prop::sample::select(&SETS[..]);
     let decision =
         prop::sample::select(vec![Decision::Approve, Decision::Approve, Decision::Approve, Decision::Reject]);
     prop_oneof![
-        1 => prop::sample::subsequence(KINDS.to_vec(), 1..=3).prop_map(Event::Edit),
-        2 => set().prop_map(Event::Make),
-        1 => set().prop_map(Event::Replan),
+        1 => kinds().prop_map(Event::Edit),
+        1 => Just(Event::Write),
+        2 => kinds().prop_map(Event::Propose),
+        2 => Just(Event::Ask),
+        1 => Just(Event::Replan),
         8 => (set(), prop::sample::select(&PEOPLE[..]), decision, kind())
             .prop_map(|(set, who, decision, kind)| Event::Review(set, who, decision, kind)),
         1 => any::<prop::sample::Index>().prop_map(Event::Replay),
@@ -77,6 +85,8 @@ struct World {
     /// How often the object was written since it was made.
     generation: i64,
     cases: BTreeMap<&'static str, Case>,
+    /// For which write of the object each change set asks, by its uid: the life, the generation, and what is wanted then.
+    asked: BTreeMap<String, (usize, i64, Vec<&'static str>)>,
     /// Everything that anybody ever said: set, review, when.
     said: Vec<(String, Review, i64)>,
     /// How often the object was made anew.
@@ -93,25 +103,29 @@ struct World {
 impl World {
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Edit(wanted) => (self.wanted, self.generation) = (wanted, self.generation + 1),
-            Event::Make(name) => {
-                // A name is not given twice within a second: its date would not tell the two apart.
-                self.now += 1;
-                let digests = self.digests();
-                let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
-                let made = Case::of(name, self.now, &digests).since(Some(self.generation));
-                let made = if name == OWN { made.asked_for(&self.uid()) } else { made };
-                self.cases.insert(name, made);
+            Event::Edit(wanted) => self.write(wanted),
+            Event::Write => {
+                let brought = self.cases.get(USERS).map(|case| self.asked[case.uid()].2.clone());
+                brought.into_iter().for_each(|wanted| self.write(wanted));
             }
-            Event::Replan(name) => {
-                let steps: Vec<Step> = self.digests().iter().map(|digest| step(digest)).collect();
+            Event::Propose(wanted) => {
+                let version = Version { generation: self.generation, is_as_said: wanted == self.wanted };
+                let made = self.make(USERS, version.asked(), wanted);
+                self.cases.insert(USERS, made.asked_with_each(version.asked()));
+            }
+            Event::Ask => {
+                let (generation, uid) = (self.generation, self.uid());
+                let made = self.make(OWN, generation, self.wanted.clone());
+                self.cases.insert(OWN, made.since(Some(generation)).asked_for(&uid));
+            }
+            Event::Replan => {
+                let steps: Vec<Step> = digests(&self.wanted, self.life).iter().map(|digest| step(digest)).collect();
                 let generation = self.generation;
-                let case = self.cases.get_mut(name);
-                let case = case.filter(|case| case.generation() == Some(generation));
+                let case = self.cases.get_mut(OWN).filter(|case| case.generation() == Some(generation));
                 case.into_iter().for_each(|case| case.status().steps.clone_from(&steps));
             }
             Event::Review(name, who, decision, kind) => {
-                let digest = self.digest(kind);
+                let digest = digest(kind, self.life);
                 let Some(case) = self.cases.get_mut(name) else { return };
                 let (review, at) = review(name, who, decision, &digest, self.now);
                 let review = signed(review, case, self.said.len(), self.now);
@@ -136,13 +150,26 @@ impl World {
         }
     }
 
-    /// Only that of a create is the same for whichever object of the name.
-    fn digest(&self, kind: &str) -> String {
-        if kind == "a" { kind.to_owned() } else { format!("{kind}-{}", self.life) }
+    fn write(&mut self, wanted: Vec<&'static str>) {
+        if wanted != self.wanted {
+            (self.wanted, self.generation) = (wanted, self.generation + 1);
+        }
     }
 
-    fn digests(&self) -> Vec<String> {
-        self.wanted.iter().map(|kind| self.digest(kind)).collect()
+    /// A change set that asks about one write of the object.
+    fn make(&mut self, name: &'static str, generation: i64, wanted: Vec<&'static str>) -> Case {
+        // A name is not given twice within a second: its date would not tell the two apart.
+        self.now += 1;
+        let digests = digests(&wanted, self.life);
+        let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+        let made = Case::of(name, self.now, &digests).since(None);
+        self.asked.insert(made.uid().to_owned(), (self.life, generation, wanted));
+        made
+    }
+
+    /// Whether a user's change set says of the object what it is not.
+    fn is_contradicted(&self, name: &str, case: &Case) -> bool {
+        name == USERS && self.asked[case.uid()].2 != self.wanted
     }
 
     fn uid(&self) -> String {
@@ -150,8 +177,8 @@ impl World {
     }
 
     fn begin(&mut self) {
-        let (cases, digests, uid): (Vec<Case>, _, _) =
-            (self.cases.values().cloned().collect(), self.digests(), self.uid());
+        let cases = self.cases.iter().map(|(name, case)| case.clone().contradicted(self.is_contradicted(name, case)));
+        let (cases, digests, uid): (Vec<Case>, _, _) = (cases.collect(), digests(&self.wanted, self.life), self.uid());
         let wanted: Vec<&str> = digests.iter().map(String::as_str).collect();
         let object = Object { uid: &uid, generation: self.generation, done: &self.done, intents: &self.intents };
         for answer in ask_by(&policy(2, true), &wanted, &cases, object, self.now) {
@@ -161,7 +188,8 @@ impl World {
             let by = answer.by.expect("a gated step runs by somebody's leave");
             let case = cases.iter().find(|case| case.uid() == by).expect("by a change set that is there");
             self.assert_approved(case, &answer.digest);
-            assert_eq!(case.generation(), Some(self.generation), "{by} was approved for another write");
+            let (_, generation, asked) = &self.asked[case.uid()];
+            assert_eq!((generation, asked), (&self.generation, &self.wanted), "{by} was approved for another write");
             self.begun += 1;
             self.intents.push(intent(&format!("call-{}", self.begun), &answer.digest, Some(&by), self.now));
         }
@@ -188,17 +216,20 @@ impl World {
 
     fn record(&mut self) {
         let (target, uid) = (step("a").target, self.uid());
-        let work = Work {
-            uid: Some(&uid),
-            intents: &self.intents,
-            done: &self.done,
-            wanted: Wanted::Unknown,
-            outdated: None,
-            is_brought: false,
-            version: Some(Version { generation: self.generation, is_as_said: true }),
-        };
+        let contradicted = self.cases.iter().filter(|(name, case)| self.is_contradicted(name, case));
+        let contradicted: BTreeSet<&str> = contradicted.map(|(name, _)| *name).collect();
         let unjudged = gate::Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
-        for case in self.cases.values_mut() {
+        for (name, case) in &mut self.cases {
+            let is_as_said = !contradicted.contains(name);
+            let work = Work {
+                uid: Some(&uid),
+                intents: &self.intents,
+                done: &self.done,
+                wanted: Wanted::Unknown,
+                outdated: None,
+                is_brought: *name == USERS && is_as_said,
+                version: Some(Version { generation: self.generation, is_as_said }),
+            };
             let objects = BTreeMap::from([(&target, work)]);
             let progress = progress(&case.change_set, &unjudged, &objects, None, time(self.now));
             case.status().step_states = progress.step_states;
@@ -249,15 +280,24 @@ proptest! {
     #[test]
     fn no_order_of_events_lets_a_step_run_without_an_approval_of_its_own(events in prop::collection::vec(event(), 1..80)) {
         let mut world = World { wanted: vec!["a", "b"], ..World::default() };
-        world.happen(Event::Make("one"));
+        world.happen(Event::Propose(vec!["a", "b"]));
         events.into_iter().for_each(|event| world.happen(event));
     }
 }
 
+/// Only that of a create is the same for whichever object of the name.
+fn digest(kind: &str, life: usize) -> String {
+    if kind == "a" { kind.to_owned() } else { format!("{kind}-{life}") }
+}
+
+fn digests(kinds: &[&str], life: usize) -> Vec<String> {
+    kinds.iter().map(|kind| digest(kind, life)).collect()
+}
+
 /// The same step, approved by both of them in a change set of its own, and whatever else happens then.
 fn tried(world: &mut World, kind: &'static str, then: impl IntoIterator<Item = Event>) -> usize {
-    let yes = |who| Event::Review("one", who, Decision::Approve, kind);
-    let asked = [Event::Make("one"), yes("alice"), Event::Begin, yes("bob"), Event::Begin, Event::Call(0)];
+    let yes = |who| Event::Review(USERS, who, Decision::Approve, kind);
+    let asked = [Event::Propose(vec![kind]), yes("alice"), Event::Begin, yes("bob"), Event::Begin, Event::Call(0)];
     asked.into_iter().chain(then).chain([Event::Begin, Event::Call(0)]).for_each(|event| world.happen(event));
     world.called.len()
 }
@@ -283,10 +323,28 @@ fn an_approval_does_not_come_back_with_what_it_was_of() {
         let yes = |who| Event::Review(OWN, who, Decision::Approve, "b");
         let away_and_back = [Event::Edit(vec!["a"]), Event::Record, Event::Edit(vec!["b"])];
         let away_and_back = away_and_back.into_iter().filter(|event| is_recorded || !matches!(event, Event::Record));
-        let asked = [Event::Make(OWN), yes("alice"), yes("bob")].into_iter();
+        let asked = [Event::Ask, yes("alice"), yes("bob")].into_iter();
         asked.chain(away_and_back).chain([Event::Begin]).for_each(|event| world.happen(event));
         assert_eq!(world.begun, 0, "nobody approved what was written last");
-        [Event::Make(OWN), yes("alice"), yes("bob"), Event::Begin].into_iter().for_each(|event| world.happen(event));
+        [Event::Ask, yes("alice"), yes("bob"), Event::Begin].into_iter().for_each(|event| world.happen(event));
         assert_eq!(world.begun, 1);
+    }
+}
+
+#[test]
+fn what_a_user_asks_before_writing_it_serves_that_write_alone() {
+    let yes = |who| Event::Review(USERS, who, Decision::Approve, "b");
+    let asked = || vec![Event::Propose(vec!["b"]), yes("alice"), yes("bob")];
+    let rows = [
+        ("it is not written", vec![], 0),
+        ("it is written", vec![Event::Write], 1),
+        ("something else is written first", vec![Event::Edit(vec!["c"]), Event::Write], 0),
+        ("it is written, then otherwise, then again", vec![Event::Write, Event::Edit(vec!["c"]), Event::Write], 0),
+    ];
+    for (name, then, expected) in rows {
+        let mut world = World { wanted: vec!["a"], ..World::default() };
+        let events = asked().into_iter().chain(then).chain([Event::Begin]);
+        events.for_each(|event| world.happen(event));
+        assert_eq!(world.begun, expected, "{name}");
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, Mode, StepState, StepStatus};
 use setpoint_api::step::Action;
 use setpoint_core::authority::Version;
@@ -24,20 +23,32 @@ fn told(change_set: &ChangeSet, verdict: Verdict, known: &Known) -> (StepState, 
 
 #[test]
 fn a_change_set_is_about_one_write_of_an_object() {
-    let object: Map<String, Value> = [("kind".to_owned(), "Machine".into())].into_iter().collect();
-    let asked = |states: Vec<StepStatus>, known: Option<&Known>| {
-        let mut change_set = change_set(Mode::Execute, vec![step(Action::Create)], states);
-        change_set.spec.objects = vec![object.clone()];
-        let state = ask(&change_set, Verdict::Run, known, None).step_states.remove(0);
-        (state.generation, state.spent)
+    let asked = |generation: Option<i64>, known: &Known| {
+        let planned = StepStatus { generation, ..recorded("sha256:a", StepState::Pending) };
+        let change_set = change_set(Mode::Execute, vec![step(Action::Create)], vec![planned]);
+        let state = ask(&change_set, Verdict::Run, Some(known), None).step_states.remove(0);
+        assert_eq!(state.generation, generation, "what was asked stays on record");
+        state.spent
     };
-    let planned = || vec![StepStatus { generation: Some(4), ..recorded("sha256:a", StepState::Waiting) }];
-    assert_eq!(asked(vec![], None), (Some(1), false), "one that is not there yet");
-    assert_eq!(asked(vec![], Some(&known(3, false))), (Some(4), false), "one that is there is written next");
-    assert_eq!(asked(vec![], Some(&known(4, true))), (Some(4), false), "or was already");
-    assert_eq!(asked(planned(), Some(&known(4, true))), (Some(4), false), "it was written");
-    assert_eq!(asked(planned(), Some(&known(4, false))), (Some(4), true), "it was written otherwise");
-    assert_eq!(asked(planned(), Some(&known(6, true))), (Some(4), true), "and what comes later is another question");
+    let rows = [
+        ("it is written next", Some(4), known(3, false), false),
+        ("it was written", Some(4), known(4, true), false),
+        ("it was written otherwise", Some(4), known(4, false), true),
+        ("what comes later is another question", Some(4), known(6, true), true),
+        ("one that was made anew is another object", Some(4), known(1, true), true),
+        ("nobody knows for which write it was asked", None, known(4, true), true),
+        ("nor for which it will be", None, known(3, false), true),
+    ];
+    for (name, generation, known, is_over) in rows {
+        assert_eq!(asked(generation, &known), is_over, "{name}");
+    }
+}
+
+#[test]
+fn what_is_asked_is_of_what_is_there_or_of_the_next_write() {
+    let asked = |generation, is_as_said| Version { generation, is_as_said }.asked();
+    assert_eq!(asked(4, true), 4);
+    assert_eq!(asked(4, false), 5);
 }
 
 #[test]

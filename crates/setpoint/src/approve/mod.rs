@@ -128,7 +128,22 @@ impl Arguments {
         let verdict = Verdict { namespace, gate: name, change_set_uid, decision, digests, comment, signer };
         // Others may have said something while this was read.
         let before = sets.get_opt(name).await.ok().flatten().unwrap_or_else(|| set.clone());
-        let review = give(session, &user, verdict).await?.counted()?;
+        let judgement = give(session, &user, verdict).await?;
+        // It gives no leave, but it takes the rejection back that it comes after.
+        if decision == Decision::Approve && judgement.is_stale() && Left::is_rejected(&before, &steps) {
+            let left = Left::after(session, &before, &steps).await;
+            if !left.iter().any(|left| left.is_refused) {
+                let text = || {
+                    let name = inert(name);
+                    format!(
+                        "took back the rejection of {count} of {name}; it was written since, so people are asked anew\n"
+                    )
+                };
+                self.output.print(text, || Ok(data(&set, decision, &steps, None, &left)))?;
+                return Ok(Outcome::Pending);
+            }
+        }
+        let review = judgement.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
         let left = match decision {
             Decision::Approve => Left::after(session, &before, &steps).await,

@@ -43,6 +43,11 @@ impl Left {
         (if self.is_refused { "state:" } else { "waits:" }, self.why)
     }
 
+    /// Whether somebody rejected one of these steps of a change set.
+    pub(super) fn is_rejected(set: &ChangeSet, steps: &[Step]) -> bool {
+        steps.iter().filter_map(|step| Left::of(set, step)).any(|left| left.is_refused)
+    }
+
     /// What people have yet to say of steps once a verdict shows in their change set, as far as that can be read.
     pub(super) async fn after(session: &Session, before: &ChangeSet, steps: &[Step]) -> Vec<Left> {
         let now = after(session, before, steps).await;
