@@ -36,7 +36,7 @@ impl ChangeSets {
         round: &mut Round,
     ) -> Result<Next, Error> {
         let (subjects, mut refused) = self.subjects(change_set, round);
-        let planned = match self.planning.plan(environment, &subjects, Orphans::Ignore).await {
+        let (planned, beyond_limits) = match self.planned(change_set, environment, &subjects).await {
             Ok(planned) => planned,
             Err(error) => {
                 self.say_unplanned(change_set, reason(&error), &error.to_string(), round).await?;
@@ -53,10 +53,7 @@ impl ChangeSets {
         let digest = self.planning.key().await?.digest(&digests(steps));
         let mut status = status(change_set, &planned, &refused, &digest, round.now);
         status["stepStates"] = match change_set.spec.mode {
-            Mode::Preview => {
-                let beyond_limits = self.planning.beyond_limits(environment, &planned).await?;
-                beyond_limits.iter().map(|judged| held(judged, round.now)).collect()
-            }
+            Mode::Preview => beyond_limits.iter().map(|judged| held(judged, round.now)).collect(),
             // Whoever answers what is asked here answers it for this write, also before anybody judges that.
             Mode::Execute => {
                 let asked = asked_generations(&self.caches, change_set, steps);
@@ -65,6 +62,22 @@ impl ChangeSets {
         };
         self.patch(change_set, status, round).await?;
         Ok(Next::Idle)
+    }
+
+    /// What would be done, and, where that is all that is asked, for what of it there is no room.
+    async fn planned(
+        &self,
+        change_set: &ChangeSet,
+        environment: &Environment,
+        subjects: &[Subject],
+    ) -> Result<(Planned, Vec<Judged>), PlanningError> {
+        let planned = self.planning.plan(environment, subjects, Orphans::Ignore).await?;
+        let planned = Planned { change_set: planned.change_set.without_surplus(), ..planned };
+        let beyond_limits = match change_set.spec.mode {
+            Mode::Preview => self.planning.beyond_limits(environment, &planned).await?,
+            Mode::Execute => Vec::new(),
+        };
+        Ok((planned, beyond_limits))
     }
 
     /// Says why there are no steps.

@@ -371,22 +371,6 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_in_a_users_change_set_is_for_its_controller_to_ask_about() {
-        let guest = Target { namespace: String::new(), name: "sim-9".to_owned(), kind: GUEST.to_owned() };
-        let mut full = lab();
-        full.status = serde_json::from_value(json!({"orphanCount": 500})).expect("a status");
-        let (caches, mut set) = (Caches::default(), set("1", 1, "a", Some("db:2"), json!({})));
-        set.status.as_mut().expect("a status").steps[0].target = guest;
-        assert_eq!(asked_generations(&caches, &set, &set.status.as_ref().expect("a status").steps), [None]);
-        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
-        assert_eq!(
-            Objects::of(&caches, &set, &nothing, &full).known(),
-            [],
-            "not all that belongs to nothing is listed"
-        );
-    }
-
-    #[test]
     fn nobody_is_asked_where_a_step_is_stale() {
         let set_of = |generation: i64| Arc::new(set("1", 1, "a", Some("db:2"), json!({"generation": generation})));
         for (name, image, generation, is_asked) in [

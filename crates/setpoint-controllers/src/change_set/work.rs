@@ -64,9 +64,7 @@ impl<'a> Objects<'a> {
         let objects =
             found.into_iter().map(|(target, machine)| (target, Object::of(caches, &said, &inquiries, target, machine)));
         let machines: BTreeMap<&Target, Object> = objects.collect();
-        // What a Machine has too many is asked about by its controller, not by whoever writes the Machine.
-        let is_orphan =
-            |target: &&Target| said.is_by_controller && !machines.contains_key(target) && is_there(environment, target);
+        let is_orphan = |target: &&Target| !machines.contains_key(target) && is_there(environment, target);
         let guests = targets.into_iter().filter(is_orphan).collect();
         Objects { change_set, machines, guests }
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use setpoint_api::price::Price;
-use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
+use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting, WaitsOn};
 
 use crate::desired::{Create, Desired};
 use crate::digest::Key;
@@ -102,6 +102,23 @@ impl ChangeSet {
         touched.extend(self.waiting.iter().map(|waiting| &waiting.target));
         touched.extend(self.refused.iter().map(|refusal| &refusal.target));
         let unchanged = targets.iter().filter(|target| !touched.contains(*target)).count();
+        self.counts = self.count(unchanged);
+        self
+    }
+
+    /// What of it is for the objects themselves. What one has too many is for its controller to see to, and to ask about, whoever
+    /// writes the object: it is told as something that waits.
+    pub fn without_surplus(mut self) -> ChangeSet {
+        let unchanged = self.counts.unchanged as usize;
+        let (surplus, steps): (Vec<Step>, Vec<Step>) =
+            std::mem::take(&mut self.steps).into_iter().partition(|step| step.target.kind == GUEST);
+        self.steps = steps;
+        self.waiting.extend(surplus.into_iter().map(|step| Waiting {
+            target: step.target,
+            action: Some(step.action),
+            on: WaitsOn::Policy,
+            message: format!("{}; that is seen to by itself, and asked about where people must agree", step.reason),
+        }));
         self.counts = self.count(unchanged);
         self
     }

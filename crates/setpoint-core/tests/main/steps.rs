@@ -4,7 +4,7 @@ use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Origin, Target};
 use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
-use setpoint_core::plan::Orphans;
+use setpoint_core::plan::{ChangeSet, GUEST, Orphans};
 use setpoint_core::registry::Capabilities;
 use setpoint_core::value::Value;
 
@@ -314,6 +314,19 @@ fn what_was_made_twice_goes_after_the_last_step_of_the_guest_that_stays() {
     let steps: Vec<(&str, Vec<&str>)> =
         change_set.steps.iter().map(|step| (&*step.id, step.depends_on.iter().map(String::as_str).collect())).collect();
     assert_eq!(steps, [("shop/web/start", vec![]), ("guest:101/delete", vec!["shop/web/start"])]);
+}
+
+#[test]
+fn what_was_made_twice_is_for_no_user_to_ask_about() {
+    let wanted = wants(with(small(), "cores", 4));
+    let plan = scene(vec![wanted.clone()], vec![web_guest(), guest("102", &wanted, small())]).plan();
+    let guests = |plan: &ChangeSet| plan.steps.iter().filter(|step| step.target.kind == GUEST).count();
+    assert_eq!((guests(&plan), plan.counts.deletes), (1, 1), "{plan}");
+    let asked = plan.clone().without_surplus();
+    assert_eq!((guests(&asked), asked.counts.deletes, asked.counts.updates), (0, 0, plan.counts.updates), "{asked}");
+    let told: Vec<(&str, &str)> = asked.waiting.iter().map(|it| (&*it.target.name, &*it.message)).collect();
+    let why = "shop/web has another guest; that is seen to by itself, and asked about where people must agree";
+    assert_eq!((told, asked.counts.waiting), (vec![("102", why)], 1));
 }
 
 #[test]

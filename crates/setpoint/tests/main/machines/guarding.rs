@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use setpoint_testkit::wait_for;
 
-use super::cluster::{CHANGE_SETS, Cluster, MACHINES, condition, text};
+use super::cluster::{CHANGE_SETS, Cluster, MACHINES, PATIENCE, condition, text};
 
 fn with_data() -> Value {
     json!({"cores": 1, "volumes": [{"name": "data", "size": "10Gi"}]})
@@ -112,6 +113,31 @@ async fn what_a_limit_holds_is_made_when_something_goes() -> Result<()> {
     cluster.guest(&second)?;
     ensure!(cluster.truth()?.len() == 1 && cluster.made()? == 2, "one after the other: {second:#}");
     cluster.until_environment("room", |lab| condition(lab, "WithinLimits")["status"] == "True").await?;
+    Ok(())
+}
+
+/// It takes a minute: less time cannot be given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_goes_when_its_time_is_over_and_one_with_data_waits_for_people() -> Result<()> {
+    let mut cluster = Cluster::start(json!({}), json!({"guardrails": {"ttlSeconds": 60}})).await?;
+    cluster.make("web", json!({"cores": 1})).await?;
+    cluster.make("db", with_data()).await?;
+    cluster.synced("db").await?;
+    cluster.synced("web").await?;
+    cluster.server.kill9()?;
+    cluster.server.restart().await?;
+    let over = wait_for("its time to be over", PATIENCE * 2, || async {
+        let web = cluster.client()?.get(&format!("{MACHINES}/web")).await?.success()?;
+        Ok(stands(&web, "Expired").then_some(web))
+    });
+    let web = over.await?;
+    let message = text(&condition(&web, "Synced")["message"]);
+    ensure!(message.contains("it has no guest any more, and gets none"), "{message}");
+    let db = cluster.until("db", "it to wait", |db| stands(db, "Waiting")).await?;
+    let message = text(&condition(&db, "Synced")["message"]);
+    ensure!(message.contains("Destructive: 0 of 1 approval"), "{message}");
+    cluster.guest(&db)?;
+    ensure!(cluster.truth()?.len() == 1 && cluster.made()? == 2, "one is left, and none was made anew");
     Ok(())
 }
 
