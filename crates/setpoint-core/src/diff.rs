@@ -350,9 +350,14 @@ impl fmt::Display for Shown<'_> {
             return f.write_str(&self.unit.show(*amount));
         }
         let whole = in_unit(self.value, self.unit).to_string();
-        let text: Vec<char> = whole.trim_end_matches('⏎').chars().collect();
+        let whole = whole.trim_end_matches('⏎');
+        // Most are short, and there are as many as guests have fields.
+        if whole.len() <= self.room {
+            return f.write_str(whole);
+        }
+        let text: Vec<char> = whole.chars().collect();
         if text.len() <= self.room {
-            return f.write_str(&text.iter().collect::<String>());
+            return f.write_str(whole);
         }
         let other = self.other.map(|other| in_unit(other, self.unit).to_string()).unwrap_or_default();
         let common = text.iter().zip(other.chars()).take_while(|(one, other)| **one == *other).count();

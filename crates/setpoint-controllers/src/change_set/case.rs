@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, StepState, UsedNonce};
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, MAX_NONCES, Phase, StepState, UsedNonce};
 use setpoint_api::environment::Approval;
 use setpoint_api::machine::Machine;
 use setpoint_api::review::{Decision, Review};
@@ -14,7 +14,6 @@ use setpoint_core::gate::{Evidence, Signature};
 use setpoint_core::machine::target;
 use setpoint_core::workload::selection::controller_of;
 
-use super::own::is_settled;
 use super::work::Said;
 use super::{Owner, is_open};
 use crate::runtime::Caches;
@@ -54,7 +53,6 @@ pub fn cases(caches: &Caches, target: &Target, owner: Owner<'_>) -> Vec<Case> {
     let unlisted: Vec<_> =
         own.filter(|set| !sets.iter().any(|listed| listed.metadata.uid == set.metadata.uid)).collect();
     sets.extend(unlisted);
-    // Each write of an object may leave one behind.
     sets.into_iter().map(|change_set| Case::of(caches, change_set)).filter(|case| !case.is_closed()).collect()
 }
 
@@ -103,9 +101,9 @@ impl Case {
         digests.filter(|digest| !over.contains(digest) && is_of_this(digest)).collect()
     }
 
-    /// Whether nothing that is said or done can change what becomes of it: all of it is over, and nobody has a say in it.
+    /// Whether all of it was done: it gives no leave any more, and nothing in it can be rejected.
     fn is_closed(&self) -> bool {
-        is_settled(&self.change_set) && self.reviews.is_empty() && self.surplus.is_empty()
+        self.status().and_then(|status| status.phase) == Some(Phase::Succeeded)
     }
 
     /// Whether a Machine is as the change set says.

@@ -130,14 +130,11 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// What it asks about a Machine. What its controller asks is also about guests that it has too many.
+    /// What it asks about a Machine, or about a guest that the Machine has too many.
     fn question(&self, target: &Target, machine: &Machine) -> Option<Question<'a>> {
         let meta = &self.change_set.metadata;
         let is_own = self.owner.is_some() && self.owner == machine.metadata.uid.as_deref();
-        let listed: Vec<&str> = match is_own {
-            true => self.listed.values().flatten().copied().collect(),
-            false => self.listed.get(target).into_iter().flatten().copied().collect(),
-        };
+        let listed = self.listed.get(target).map_or(&[][..], Vec::as_slice);
         // What was asked before the Machine was written again may not be on record as void yet.
         let version = self.said.version(target, machine);
         let is_past = |digest: &str| version.is_some_and(|now| now.is_past(self.generations.get(digest).copied()));
@@ -150,7 +147,7 @@ impl<'a> Inquiry<'a> {
             is_approved: self.is_approved,
             is_written: self.said.is_written(target, machine),
             open: listed.iter().copied().filter(|digest| is_open(digest)).collect(),
-            rejected: listed.into_iter().filter(|digest| self.rejected.contains(digest)).collect(),
+            rejected: listed.iter().copied().filter(|digest| self.rejected.contains(digest)).collect(),
         })
     }
 }
@@ -161,6 +158,7 @@ mod tests {
     use serde_json::{Value, json};
     use setpoint_api::change_set::StepState;
     use setpoint_api::environment::Environment;
+    use setpoint_api::step::Step;
     use setpoint_core::plan::GUEST;
 
     use super::super::Case;
@@ -315,6 +313,26 @@ mod tests {
         assert_eq!(objects.work(&guest, &None).outdated, None);
         caches.machines.apply(Event::Delete(machine("db:4", None)));
         assert_eq!(Objects::of(&caches, &set, &nothing, &lab()).known(), [], "it is nobody's any more");
+    }
+
+    #[test]
+    fn a_guest_too_many_takes_nothing_from_what_a_user_asks() {
+        let guest = Target { namespace: String::new(), name: "sim-9".to_owned(), kind: GUEST.to_owned() };
+        let users = set("users", 2, "a", Some("db:2"), json!({}));
+        let mut own = set("own", 3, "a", None, json!({}));
+        let status = own.status.as_mut().expect("a status");
+        let surplus = Step { target: guest, id: "g".to_owned(), digest: "g".to_owned(), ..status.steps[0].clone() };
+        status.steps.push(surplus);
+        let caches = Caches::default();
+        [&approved(users.clone()), &own].iter().for_each(|set| caches.change_sets.apply(Event::Apply((*set).clone())));
+        caches.machines.apply(Event::Apply(machine("db:2", Some(&["a", "g"]))));
+        let nothing = Decision { steps: Vec::new(), reviews: Vec::new(), approved_until: None };
+        let objects = Objects::of(&caches, &own, &nothing, &lab());
+        let known = objects.known();
+        let works = known.iter().map(|(target, wants)| (*target, objects.work(target, wants))).collect();
+        let progress = authority::progress(&own, &nothing, &works, None, NOW);
+        let states: Vec<StepState> = progress.step_states.iter().map(|step| step.state).collect();
+        assert_eq!(states, [StepState::Stale, StepState::Pending], "only the guest is asked about here");
     }
 
     #[test]

@@ -92,11 +92,11 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Whether what a step is for wants it, or may once it is looked at.
+    /// Whether what a step is for is there as the change set says, or wants it all the same, or may once it is looked at.
     pub(super) fn may_want(&self, step: &Step) -> bool {
-        let may_want =
-            |object: &Object| wants(&object.machine).is_none_or(|wants| wants.contains(step.digest.as_str()));
-        self.machines.get(&step.target).is_some_and(may_want) || self.guests.contains(&step.target)
+        let wants = |object: &Object| wants(&object.machine).is_none_or(|wants| wants.contains(step.digest.as_str()));
+        let may_want = self.machines.get(&step.target).is_some_and(|object| object.is_written || wants(object));
+        may_want || self.guests.contains(&step.target)
     }
 
     /// Whether something that the change set brings along was never written as it says. What was, and was done or became

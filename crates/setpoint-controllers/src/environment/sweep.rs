@@ -1,6 +1,7 @@
 //! One look at everything, once in each period: what an Environment holds and costs, which Machines that is news to, and
 //! what belongs to nothing.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,10 +130,11 @@ impl Environments {
         is_first: bool,
     ) {
         let now = Register::of(look, &self.setup.cluster);
-        let then = before.map(|before| Register::of(before, &self.setup.cluster));
+        // Only what is hidden is compared with what was there before.
+        let then = LazyCell::new(|| before.map(|before| Register::of(before, &self.setup.cluster)));
         for machine in self.caches.machines.by(&MACHINES_BY_ENVIRONMENT, &key.name) {
             let guests = now.guests(&machine);
-            let guest_then = then.as_ref().and_then(|then| then.guests(&machine).first().copied());
+            let guest_then = || then.as_ref().and_then(|then| then.guests(&machine).first().copied());
             if is_news(&machine, &guests, guest_then, &look.completeness, capabilities) {
                 self.sights.stir(Name::of(&*machine));
             } else if is_first {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
+use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -173,6 +173,8 @@ impl Planning {
     /// The steps of a plan that the limits of its environment would hold back or refuse by what is there now, however many
     /// people agree.
     pub async fn beyond_limits(&self, environment: &Environment, planned: &Planned) -> Result<Vec<Judged>, Error> {
+        // As the server has it: what was changed or spent just now counts.
+        let environment = Api::<Environment>::all(self.client.clone()).get(name_of(environment)).await?;
         let Some(guardrails) = environment.spec.guardrails.as_ref() else { return Ok(Vec::new()) };
         let steps = &planned.change_set.steps;
         let seen = Seen {
@@ -184,7 +186,7 @@ impl Planning {
         let counted = planned.desired.iter().filter(|_| guardrails.max_gpus.is_some());
         let gpus = counted.filter_map(|desired| Some((desired.target.clone(), seen.gpus(desired)?))).collect();
         let usage = match Added::by(steps, &gpus).is_limited(guardrails) {
-            true => self.usage(environment).await?,
+            true => self.usage(&environment).await?,
             false => Usage::default(),
         };
         let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);

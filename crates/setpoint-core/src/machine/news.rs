@@ -10,12 +10,12 @@ use crate::registry::{Capabilities, Field};
 use crate::value::SENSITIVE;
 
 /// Whether a Machine has to be looked at, by the guests that carry its mark, or the one that it insists on and that nobody
-/// has. `before` is its guest in the look
-/// before this one: what is secret is not in the status, and can only be compared with that.
-pub fn is_news(
+/// has. `before` finds its guest in the look before this one: what is secret is not in the status, and can only be compared
+/// with that.
+pub fn is_news<'g>(
     machine: &Machine,
     guests: &[&Guest],
-    before: Option<&Guest>,
+    before: impl FnOnce() -> Option<&'g Guest>,
     completeness: &Completeness,
     capabilities: &Capabilities,
 ) -> bool {
@@ -36,10 +36,10 @@ pub fn is_news(
     is_moved || is_configured_otherwise(&status.observed, guest, before, capabilities)
 }
 
-fn is_configured_otherwise(
+fn is_configured_otherwise<'g>(
     told: &BTreeMap<String, String>,
     guest: &Guest,
-    before: Option<&Guest>,
+    before: impl FnOnce() -> Option<&'g Guest>,
     capabilities: &Capabilities,
 ) -> bool {
     let is_hidden = |_: &Field, path: &str| told.get(path).is_some_and(|text| text == SENSITIVE);
@@ -48,5 +48,5 @@ fn is_configured_otherwise(
         return true;
     }
     let hides = shown.values().any(|text| text == SENSITIVE);
-    hides && before.is_none_or(|before| before.config != guest.config)
+    hides && before().is_none_or(|before| before.config != guest.config)
 }

@@ -452,11 +452,11 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
     ];
     for (name, machine, guests, before, expected) in rows {
         let guests: Vec<&Guest> = guests.iter().collect();
-        let found = is_news(&machine, &guests, before.as_ref(), &Completeness::Complete, &RACK);
+        let found = is_news(&machine, &guests, || before.as_ref(), &Completeness::Complete, &RACK);
         assert_eq!(found, expected, "{name}");
     }
     let unseen = Completeness::Partial("half".to_owned());
-    assert!(!is_news(&known(|_| {}), &[], None, &unseen, &RACK), "what was not seen is not gone");
+    assert!(!is_news(&known(|_| {}), &[], || None, &unseen, &RACK), "what was not seen is not gone");
 }
 
 #[test]

@@ -130,18 +130,12 @@ impl Arguments {
         let before = sets.get_opt(name).await.ok().flatten().unwrap_or_else(|| set.clone());
         let judgement = give(session, &user, verdict).await?;
         // It gives no leave, but it takes the rejection back that it comes after.
-        if decision == Decision::Approve && judgement.is_stale() && Left::is_rejected(&before, &steps) {
-            let left = Left::after(session, &before, &steps).await;
-            if !left.iter().any(|left| left.is_refused) {
-                let text = || {
-                    let name = inert(name);
-                    format!(
-                        "took back the rejection of {count} of {name}; it was written since, so people are asked anew\n"
-                    )
-                };
-                self.output.print(text, || Ok(data(&set, decision, &steps, None, &left)))?;
-                return Ok(Outcome::Pending);
-            }
+        let is_approval = decision == Decision::Approve;
+        if is_approval && judgement.is_outdated() && Left::is_taken_back(session, &before, &steps).await {
+            let name = inert(name);
+            let text = || format!("took back the rejection of {count} of {name}; people are asked anew\n");
+            self.output.print(text, || Ok(data(&set, decision, &steps, None, &[])))?;
+            return Ok(Outcome::Pending);
         }
         let review = judgement.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };

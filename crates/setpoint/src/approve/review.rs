@@ -62,7 +62,12 @@ impl Judgement {
 
     /// Whether it is about steps that are no longer what they were, or of objects that were written since.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self, Judgement::Void { reason, .. } if matches!(reason.as_str(), "Stale" | "Outdated"))
+        self.is_outdated() || matches!(self, Judgement::Void { reason, .. } if reason == "Stale")
+    }
+
+    /// Whether what it is about has no leave by its change set any more.
+    pub(crate) fn is_outdated(&self) -> bool {
+        matches!(self, Judgement::Void { reason, .. } if reason == "Outdated")
     }
 }
 

@@ -43,9 +43,18 @@ impl Left {
         (if self.is_refused { "state:" } else { "waits:" }, self.why)
     }
 
-    /// Whether somebody rejected one of these steps of a change set.
-    pub(super) fn is_rejected(set: &ChangeSet, steps: &[Step]) -> bool {
-        steps.iter().filter_map(|step| Left::of(set, step)).any(|left| left.is_refused)
+    /// Whether somebody rejected the step.
+    pub(super) fn is_rejected(&self) -> bool {
+        self.is_refused && self.why.starts_with("rejected by ")
+    }
+
+    /// Whether steps that somebody rejected are rejected no more once a verdict shows in their change set.
+    pub(super) async fn is_taken_back(session: &Session, before: &ChangeSet, steps: &[Step]) -> bool {
+        let is_rejected = |set: &ChangeSet| {
+            let mut left = steps.iter().filter_map(|step| Left::of(set, step));
+            left.any(|left| left.is_rejected())
+        };
+        is_rejected(before) && after(session, before, steps).await.is_some_and(|now| !is_rejected(&now))
     }
 
     /// What people have yet to say of steps once a verdict shows in their change set, as far as that can be read.
