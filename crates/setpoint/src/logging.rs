@@ -20,9 +20,10 @@ pub(crate) fn start(format: Format) {
     }
 }
 
-/// Starts logging for a command whose own output is what counts: only what goes wrong is told.
+/// Starts logging for a command whose own output is what counts: only what goes wrong is told. That a server does not answer
+/// the command says itself.
 pub(crate) fn start_quietly() {
-    let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
+    let filter = EnvFilter::try_from_env("SETPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("error,kube_client=off"));
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     builder.with_ansi(colours).with_target(false).init();

@@ -27,7 +27,9 @@ pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 const MAX_REQUESTERS: usize = 16;
 
 /// Why a review may not count although its writer did nothing that they may not.
-const NO_REFUSAL: [&str; 4] = ["Comment", "Outdated", "Repeated", "Superseded"];
+const NO_REFUSAL: [&str; 3] = ["Comment", "Repeated", "Superseded"];
+/// Why one may count no more; of one that never did it is a refusal.
+const OVER: &str = "Outdated";
 
 /// Refuses a review or a change set in somebody else's name, and a change set in the name of an object.
 pub(super) fn check(change: &Change<'_>) -> Result<()> {
@@ -139,15 +141,19 @@ pub fn refused_review(resource: &Resource, before: &Value, after: &Value) -> Opt
     if own(resource) != Some("reviews") {
         return None;
     }
-    let refusal = |review: &Value| {
-        let mut conditions = review["status"]["conditions"].as_array().into_iter().flatten();
-        let accepted = conditions.find(|condition| condition["type"] == "Accepted")?;
-        let reason = accepted["reason"].as_str().unwrap_or_default();
-        (accepted["status"] == "False" && !NO_REFUSAL.contains(&reason)).then(|| reason.to_owned())
-    };
-    let reason = refusal(after).filter(|reason| refusal(before).as_ref() != Some(reason))?;
+    let told = accepted(before).map(|accepted| accepted["reason"].as_str().unwrap_or_default());
+    let accepted = accepted(after).filter(|accepted| accepted["status"] == "False")?;
+    let reason = accepted["reason"].as_str().unwrap_or_default();
+    let is_refusal = !NO_REFUSAL.contains(&reason) && (reason != OVER || told.is_none());
+    let reason = Some(reason).filter(|reason| is_refusal && told != Some(*reason))?;
     let (reviewer, gate) = (text_at(after, &["spec", "reviewer"]), text_at(after, &["spec", "gate"]));
     Some(RefusedReview(format!("{reason}: the review of the gate {gate:?} by {reviewer:?} does not count")))
+}
+
+/// What a review was told of itself.
+fn accepted(review: &Value) -> Option<&Value> {
+    let mut conditions = review["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == "Accepted")
 }
 
 /// The plural of a kind of ours.
@@ -368,5 +374,7 @@ mod tests {
         assert_eq!(told(&review("False", "Expired"), &review("False", "Expired")), None, "it was told");
         assert_eq!(told(&new, &review("True", "Counted")), None, "it counts");
         assert_eq!(told(&new, &review("False", "Comment")), None, "it is no verdict");
+        assert!(told(&new, &review("False", "Outdated")).is_some(), "it never counted");
+        assert_eq!(told(&review("True", "Counted"), &review("False", "Outdated")), None, "it did until now");
     }
 }

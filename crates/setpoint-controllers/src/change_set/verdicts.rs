@@ -7,7 +7,7 @@ use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::review::{Review, ReviewStatus};
 use setpoint_core::conditions;
-use setpoint_core::gate::{Decision, Outcome};
+use setpoint_core::gate::{Decision, Discount, Outcome};
 use setpoint_core::pod::NoticeKind;
 
 use super::{Case, ChangeSets};
@@ -107,7 +107,9 @@ impl ChangeSets {
         let written = self.reviews(review).patch_status(name, &PatchParams::default(), &patch).await;
         let Some(written) = unless_moved(written)? else { return Ok(()) };
         round.wrote(&self.caches.reviews, &written);
-        if answer.is_refusal && reason_of(&old) != Some(answer.reason) {
+        // What counted once is not refused when it counts no more.
+        let is_late = answer.reason == Discount::Outdated.reason() && reason_of(&old).is_none();
+        if (answer.is_refusal || is_late) && reason_of(&old) != Some(answer.reason) {
             let message = format!("{}: {}", answer.reason, answer.message);
             self.recorder.say(review, NoticeKind::Warning, "ReviewRefused", &message);
             if let Some(change_set) = change_set {

@@ -14,7 +14,7 @@ use super::selection::Selection;
 use crate::client::{Answer, Reply, must_fit, words};
 use crate::get::JSON;
 use crate::manifest::Manifest;
-use crate::proposal::{ObjectChange, Seals};
+use crate::proposal::{ENVIRONMENT, ObjectAction, ObjectChange, Seals};
 use crate::resource::Resource;
 use crate::session::Session;
 use crate::terminal::inert;
@@ -116,6 +116,20 @@ pub(crate) async fn removals(session: &Session, manifests: &[Manifest], selectio
 }
 
 impl Draft {
+    /// The environments that it brings, by name.
+    pub(crate) fn environments(&self) -> impl Iterator<Item = &str> {
+        self.writes.iter().filter(|write| write.change.kind == ENVIRONMENT).map(|write| write.name.as_str())
+    }
+
+    /// Whether it may mend an environment that cannot be opened: it changes it, or a Secret.
+    pub(crate) fn may_mend(&self, environment: &str) -> bool {
+        let mends = |write: &Write| match write.change.kind.as_str() {
+            ENVIRONMENT => write.name == environment,
+            kind => kind == "secret",
+        };
+        self.writes.iter().any(|write| write.change.action != ObjectAction::Unchanged && mends(write))
+    }
+
     /// Seals what is changed of objects, in full.
     pub(crate) fn seals(&self, salt: String) -> Seals {
         let tried = self.writes.iter();

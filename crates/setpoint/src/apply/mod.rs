@@ -36,7 +36,7 @@ use crate::document::Files;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::{ENVIRONMENT, Proposal, Saved, differences};
+use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
 use crate::terminal::{inert, remark};
 
@@ -277,14 +277,12 @@ fn saved_manifests(saved: &Saved) -> Result<Vec<Manifest>> {
 
 /// Waits until the environments that a draft brings answer, or do not. One that it does not bring does not come by waiting.
 async fn connected(session: &Session, draft: &Draft) {
-    let brought = draft.writes.iter().filter(|write| write.change.kind == ENVIRONMENT);
-    let names = brought.map(|write| write.name.as_str());
     let is_known = |environment: Option<&Environment>| {
         let status = environment.and_then(|environment| environment.status.as_ref());
         let ready = status.and_then(|status| condition(&status.conditions, "Ready"));
         ready.is_some_and(|ready| ready.status != ConditionStatus::Unknown)
     };
-    for name in names {
+    for name in draft.environments() {
         let environments: Api<Environment> = Api::all(session.server.client.clone());
         // One that does not answer is said when its Machines are planned.
         let _ = tokio::time::timeout(CONNECTING, await_condition(environments, name, is_known)).await;

@@ -73,6 +73,11 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
             let environment = inert(&key.environment);
             remark(&format!("who must approve what in environment {environment} is hidden from you, and may differ"));
         }
+        if let Policy::Known { broken: Some(why), .. } = &policy
+            && !draft.may_mend(&key.environment)
+        {
+            bail!("environment {} cannot be planned for: {}", inert(&key.environment), inert(why));
+        }
         let status = preview(session, key, question, user).await?;
         let holds = holds(&status.steps, policy.approval(), user);
         proposal.change_sets.push(ProposedSet {
@@ -87,11 +92,14 @@ pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) ->
             limited: status.step_states.iter().map(Limited::of).collect(),
         });
     }
+    let brought: BTreeSet<String> = draft.environments().map(str::to_owned).collect();
     for write in draft.writes.iter_mut().filter(|write| write.is_machine() && write.change.note.is_none()) {
         let environment = write.object["spec"]["environment"].as_str().unwrap_or_default();
-        if absent.contains(environment) {
-            write.change.note = Some(format!("planned once environment {environment} is there"));
-        }
+        write.change.note = match absent.contains(environment) {
+            true if brought.contains(environment) => Some(format!("planned once environment {environment} is there")),
+            true => Some(format!("there is no environment {environment}, nor is it among the files")),
+            false => None,
+        };
     }
     proposal.objects.extend(draft.writes.iter().map(|write| write.change.clone()));
     proposal.objects.extend(draft.removals.iter().map(|removal| removal.change.clone()));
@@ -177,7 +185,10 @@ pub(crate) async fn planned(session: &Session, set: &ChangeSet) -> Result<Change
     };
     let waited = tokio::time::timeout(PLANNING, await_condition(sets.clone(), name, is_planned)).await;
     let found = match waited {
-        Ok(found) => found.map_err(|error| anyhow!(inert(&error.to_string())))?,
+        Ok(found) => found.map_err(|error| {
+            let why = inert(&anyhow!(error).root_cause().to_string());
+            anyhow!("the plan for environment {} cannot be followed: {why}", inert(&set.spec.environment))
+        })?,
         Err(_) => {
             let last = sets.get_opt(name).await.ok().flatten();
             let conditions = last.and_then(|set| set.status).map(|status| status.conditions).unwrap_or_default();

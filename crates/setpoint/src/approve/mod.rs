@@ -140,7 +140,14 @@ impl Arguments {
         let review = judgement.counted()?;
         let done = if decision == Decision::Approve { "approved" } else { "rejected" };
         let left = match decision {
-            Decision::Approve => Left::after(session, &before, &steps).await,
+            Decision::Approve => {
+                let left = Left::after(session, &before, &steps).await;
+                // The control plane of this process ends with it.
+                match left.is_empty() && session.here.is_some() {
+                    true => Left::under_way(session, &before, &steps).await,
+                    false => left,
+                }
+            }
             Decision::Reject | Decision::Comment => Vec::new(),
         };
         let rest: String = left.iter().map(|left| format!("; {}", inert(&left.sentence()))).collect();

@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 use kube::Api;
+use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::{Approval, Environment};
 
+use crate::apply::condition;
 use crate::session::Session;
 
 /// The approval policy of an environment.
@@ -13,14 +15,24 @@ pub(crate) enum Policy {
     Absent,
     /// The user may not read it. What it shows is guessed to be the default, and nothing is approved by that guess.
     Hidden,
-    Known(Option<Box<Approval>>),
+    Known {
+        approval: Option<Box<Approval>>,
+        /// Why nothing can be planned for there before somebody changes it, in its own words.
+        broken: Option<String>,
+    },
 }
+
+/// Why an environment is not opened that is written or given wrongly.
+const BROKEN: [&str; 2] = ["InvalidConfig", "CredentialsMissing"];
 
 impl Policy {
     pub(crate) async fn of(session: &Session, environment: &str) -> Result<Policy> {
         let environments: Api<Environment> = Api::all(session.server.client.clone());
         match environments.get_opt(environment).await {
-            Ok(found) => Ok(found.map_or(Policy::Absent, |found| Policy::Known(found.spec.approval.map(Box::new)))),
+            Ok(Some(found)) => {
+                Ok(Policy::Known { broken: broken(&found), approval: found.spec.approval.map(Box::new) })
+            }
+            Ok(None) => Ok(Policy::Absent),
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(Policy::Hidden),
             Err(error) => Err(session.server.unreachable(error)),
         }
@@ -28,7 +40,7 @@ impl Policy {
 
     pub(crate) fn approval(&self) -> Option<&Approval> {
         match self {
-            Policy::Known(approval) => approval.as_deref(),
+            Policy::Known { approval, .. } => approval.as_deref(),
             Policy::Absent | Policy::Hidden => None,
         }
     }
@@ -38,4 +50,11 @@ impl Policy {
         let keys = self.approval().map(|approval| approval.keys.as_slice()).unwrap_or_default();
         keys.iter().filter(|key| key.principal == user).map(|key| key.public_key.clone()).collect()
     }
+}
+
+fn broken(environment: &Environment) -> Option<String> {
+    let ready = condition(&environment.status.as_ref()?.conditions, "Ready")?;
+    let is_of_this = ready.observed_generation == environment.metadata.generation;
+    let is_broken = ready.status == ConditionStatus::False && BROKEN.contains(&ready.reason.as_deref()?);
+    (is_of_this && is_broken).then(|| ready.message.clone().unwrap_or_default())
 }

@@ -13,6 +13,8 @@ use crate::session::Session;
 
 /// How long the gatekeeper may take to write down what a verdict came to. Where it comes to nothing new, so long is waited.
 const MOMENT: Duration = Duration::from_secs(3);
+/// How long what was approved is followed where nobody else would carry it out.
+const CARRYING_OUT: Duration = Duration::from_secs(60);
 
 /// A step that is on record as one that has to wait, or must not be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,23 @@ impl Left {
     /// A title and words, as a step shows it.
     pub(super) fn titled(self) -> (&'static str, String) {
         (if self.is_refused { "state:" } else { "waits:" }, self.why)
+    }
+
+    /// Waits until nothing more comes of steps that were approved. Says of which something may.
+    pub(super) async fn under_way(session: &Session, set: &ChangeSet, steps: &[Step]) -> Vec<Left> {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
+        let is_open = |state: StepState| !matches!(state, StepState::Done | StepState::Failed | StepState::Stale);
+        let open = |set: &ChangeSet, step: &Step| state(set, step).is_some_and(|state| is_open(state.state));
+        let is_over = |set: Option<&ChangeSet>| set.is_none_or(|set| !steps.iter().any(|step| open(set, step)));
+        if tokio::time::timeout(CARRYING_OUT, await_condition(sets.clone(), name, is_over)).await.is_ok() {
+            return Vec::new();
+        }
+        let Ok(Some(now)) = sets.get_opt(name).await else { return Vec::new() };
+        let left = steps.iter().filter(|step| open(&now, step));
+        let why = || "it is not done yet, and goes on when a control plane runs again".to_owned();
+        left.map(|step| Left { step: step.id.clone(), is_refused: false, why: why() }).collect()
     }
 
     /// Whether somebody rejected the step.

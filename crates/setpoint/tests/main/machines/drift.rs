@@ -54,6 +54,8 @@ async fn what_could_not_be_read_is_not_written_while_the_guest_is_kept_running()
     cluster.make("web", json!({"cores": 2, "run": "Running"})).await?;
     cluster.synced("web").await?;
     cluster.configure(json!({"unreadableConfigRate": 1.0})).await?;
+    let is_opened = |lab: &Value| condition(lab, "Ready")["observedGeneration"] == lab["metadata"]["generation"];
+    cluster.until_environment("the place to behave so", is_opened).await?;
     cluster.change("web", json!({"spec": {"cores": 4}})).await?;
     let is_unread = |web: &Value| condition(web, "Synced")["reason"] == "Unobserved";
     let web = cluster.until("web", "the config to be unreadable", is_unread).await?;
