@@ -1,6 +1,5 @@
 //! The first look of a control plane that a command has started: until then, what is stored is what was.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,8 +9,6 @@ use kube::api::ListParams;
 use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::Machine;
-use setpoint_core::machine::is_settled;
 use tokio::time::Instant;
 
 use crate::apply::condition;
@@ -38,7 +35,7 @@ impl Session {
                 list.items.iter().filter(|environment| !is_looked_at(environment, here.since)).collect();
             let is_calm = here.plane.is_calm();
             let unjudged = self.unjudged().await?;
-            if unseen.is_empty() && is_calm && unjudged.is_empty() && self.is_at_rest(&list.items, here.since).await? {
+            if unseen.is_empty() && is_calm && unjudged.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -57,32 +54,12 @@ impl Session {
         }
     }
 
-    /// Whether every Machine that is not as desired was looked at since, where its Environment was, and nothing is under way
-    /// for it.
-    async fn is_at_rest(&self, environments: &[Environment], since: Timestamp) -> Result<bool> {
-        let seen = environments.iter().filter(|environment| {
-            let observed_at = environment.status.as_ref().and_then(|status| status.observed_at);
-            observed_at.is_some_and(|observed_at| observed_at >= since)
-        });
-        let seen: BTreeSet<&str> = seen.filter_map(|environment| environment.metadata.name.as_deref()).collect();
-        let machines: Api<Machine> = Api::all(self.server.client.clone());
-        let list = machines.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
-        let mut here = list.items.iter().filter(|machine| seen.contains(machine.spec.environment.as_str()));
-        Ok(here.all(|machine| is_settled(machine) || rests(machine, since)))
-    }
-
     /// The change sets that say what is to be done, and of which nobody has said yet how far they are.
     async fn unjudged(&self) -> Result<Vec<ChangeSet>> {
         let sets: Api<ChangeSet> = Api::all(self.server.client.clone());
         let list = sets.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
         Ok(list.items.into_iter().filter(is_unjudged).collect())
     }
-}
-
-/// Whether a Machine was looked at since, and nothing is under way for it.
-fn rests(machine: &Machine, since: Timestamp) -> bool {
-    let Some(status) = &machine.status else { return false };
-    status.intents.is_empty() && status.observed_at.is_some_and(|observed_at| observed_at >= since)
 }
 
 fn is_unjudged(set: &ChangeSet) -> bool {
