@@ -22,9 +22,6 @@ pub(crate) enum Policy {
     },
 }
 
-/// Why an environment is not opened that is written or given wrongly.
-const BROKEN: [&str; 2] = ["InvalidConfig", "CredentialsMissing"];
-
 impl Policy {
     pub(crate) async fn of(session: &Session, environment: &str) -> Result<Policy> {
         let environments: Api<Environment> = Api::all(session.server.client.clone());
@@ -52,9 +49,46 @@ impl Policy {
     }
 }
 
+/// Why it is not open. One that was looked at before goes on by an earlier configuration where the new one is wrong.
 fn broken(environment: &Environment) -> Option<String> {
-    let ready = condition(&environment.status.as_ref()?.conditions, "Ready")?;
+    let status = environment.status.as_ref()?;
+    let ready = condition(&status.conditions, "Ready").filter(|ready| ready.status == ConditionStatus::False)?;
+    let is_closed = match ready.reason.as_deref()? {
+        "CredentialsMissing" => true,
+        "InvalidConfig" => status.observed_at.is_none(),
+        _ => false,
+    };
     let is_of_this = ready.observed_generation == environment.metadata.generation;
-    let is_broken = ready.status == ConditionStatus::False && BROKEN.contains(&ready.reason.as_deref()?);
-    (is_of_this && is_broken).then(|| ready.message.clone().unwrap_or_default())
+    (is_of_this && is_closed).then(|| ready.message.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_environment_is_broken_where_nothing_of_it_is_open() {
+        let looked_at = || json!("2026-11-15T12:00:00Z");
+        let rows = [
+            ("its config never was right", "False", "InvalidConfig", 2, json!(null), true),
+            ("it goes on by the one before", "False", "InvalidConfig", 2, looked_at(), false),
+            ("its credentials were taken away", "False", "CredentialsMissing", 2, looked_at(), true),
+            ("it was written since", "False", "InvalidConfig", 1, json!(null), false),
+            ("it does not answer, and may", "False", "Unreachable", 2, json!(null), false),
+            ("all is well", "True", "Reachable", 2, looked_at(), false),
+        ];
+        for (name, status, reason, generation, observed_at, expected) in rows {
+            let ready: Value = json!({
+                "type": "Ready", "status": status, "reason": reason, "message": "why", "observedGeneration": generation,
+            });
+            let environment = serde_json::from_value(json!({
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment",
+                "metadata": {"name": "lab", "generation": 2}, "spec": {"deployer": {"name": "simulated"}},
+                "status": {"conditions": [ready], "observedAt": observed_at},
+            }));
+            assert_eq!(broken(&environment.expect(name)).is_some(), expected, "{name}");
+        }
+    }
 }
