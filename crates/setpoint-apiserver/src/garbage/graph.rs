@@ -26,9 +26,10 @@ pub struct Graph {
 
 #[derive(Debug, Default)]
 struct Owned {
-    /// The dependents, and whether the owner waits for each when it is deleted in the foreground.
+    /// The dependents, and whether each asks that the owner waits for it when it is deleted in the foreground.
     dependents: BTreeMap<Key, bool>,
-    blocking: usize,
+    /// How many ask for that, by their namespace.
+    blocking: HashMap<Box<str>, usize>,
     /// Where the owner was.
     gone: Option<Key>,
     /// Whether it is in another namespace than a dependent, by the path that was asked for.
@@ -85,7 +86,7 @@ impl Graph {
     /// How an object with this uid stands.
     pub fn standing(&self, uid: &str) -> Standing {
         let wait = self.waiting.get(uid).map(|waiting| match waiting.order {
-            order if self.is_over(uid, order) => Wait::Over(order),
+            order if self.is_over(uid, waiting) => Wait::Over(order),
             Order::Foreground if self.waits_for_itself(uid) => Wait::Circular,
             _ => Wait::On,
         });
@@ -166,7 +167,7 @@ impl Graph {
             None => self.owned.entry(owner.to_owned()).or_default(),
         };
         let blocked = owned.dependents.insert(key.clone(), blocks).unwrap_or(false);
-        owned.blocking = owned.blocking + usize::from(blocks) - usize::from(blocked);
+        owned.count(key, blocked, blocks);
         if blocked && !blocks {
             self.wake(owner, concerned);
         }
@@ -175,7 +176,7 @@ impl Graph {
     fn detach(&mut self, key: &Key, owner: &str, concerned: &mut Vec<Key>) {
         let Some(owned) = self.owned.get_mut(owner) else { return };
         let blocked = owned.dependents.remove(key).unwrap_or(false);
-        owned.blocking -= usize::from(blocked);
+        owned.count(key, blocked, false);
         if owned.dependents.is_empty() {
             self.owned.remove(owner);
         }
@@ -185,14 +186,14 @@ impl Graph {
     /// Has an owner looked at if it waits for nothing any more.
     fn wake(&self, owner: &str, concerned: &mut Vec<Key>) {
         if let Some(waiting) = self.waiting.get(owner)
-            && self.is_over(owner, waiting.order)
+            && self.is_over(owner, waiting)
         {
             concerned.push(waiting.key.clone());
         }
     }
 
-    fn is_over(&self, uid: &str, order: Order) -> bool {
-        self.owned.get(uid).is_none_or(|owned| order == Order::Foreground && owned.blocking == 0)
+    fn is_over(&self, uid: &str, waiting: &Waiting) -> bool {
+        self.owned.get(uid).is_none_or(|owned| waiting.order == Order::Foreground && !owned.is_blocked(&waiting.key))
     }
 
     /// Follows what blocks the owner through those that are blocked themselves.
@@ -200,8 +201,10 @@ impl Graph {
         let mut seen = HashSet::new();
         let mut next = vec![uid];
         while let Some(owner) = next.pop() {
+            let Some(Waiting { key: owner_key, .. }) = self.waiting.get(owner) else { continue };
             let dependents = self.owned.get(owner).into_iter().flat_map(|owned| &owned.dependents);
-            for blocked in dependents.filter(|(_, blocks)| **blocks).filter_map(|(key, _)| self.deleting.get(key)) {
+            let blocking = dependents.filter(|(key, blocks)| **blocks && can_own(owner_key, key));
+            for blocked in blocking.filter_map(|(key, _)| self.deleting.get(key)) {
                 if blocked == uid {
                     return true;
                 }
@@ -212,6 +215,44 @@ impl Graph {
         }
         false
     }
+}
+
+impl Owned {
+    /// Counts what a dependent asks for now instead of what it asked for before.
+    fn count(&mut self, dependent: &str, blocked: bool, blocks: bool) {
+        if blocked == blocks {
+            return;
+        }
+        let namespace = namespace(dependent).unwrap_or_default();
+        if blocks {
+            *self.blocking.entry(namespace.into()).or_default() += 1;
+        } else if let Some(count) = self.blocking.get_mut(namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.blocking.remove(namespace);
+            }
+        }
+    }
+
+    /// Whether the owner at this key has to wait. Whoever names an owner that it cannot have does not hold it up.
+    fn is_blocked(&self, owner: &str) -> bool {
+        match namespace(owner) {
+            Some(namespace) => self.blocking.contains_key(namespace),
+            None => !self.blocking.is_empty(),
+        }
+    }
+}
+
+/// Whether the one can be an owner of the other: it is in the same namespace, or in none.
+fn can_own(owner: &str, dependent: &str) -> bool {
+    namespace(owner).is_none_or(|own| namespace(dependent) == Some(own))
+}
+
+/// The namespace in a key, which is `/group/resource/name` or `/group/resource/namespace/name`.
+fn namespace(key: &str) -> Option<&str> {
+    let mut segments = key.split('/').skip(3);
+    let (first, second) = (segments.next()?, segments.next());
+    second.map(|_| first)
 }
 
 /// The uids of an object's owners, and whether it blocks each.

@@ -53,21 +53,22 @@ pub enum Search {
 /// Searches for the owner that a reference names, in an object of this namespace or of none.
 pub fn search(graph: &Graph, kind: &Kind, namespace: Option<&str>, reference: &Reference) -> Search {
     let Reference { name, uid, .. } = reference;
+    // An owner that waits to be forgotten waits for all who have its uid, and whoever cannot look it up forgets it too.
+    let unless_orphaned = |owner| if graph.orphaning(uid).is_some() { Owner::Orphaning } else { owner };
     let (kept, is_served) = match kind {
         Kind::Served(kept) => (kept, true),
         Kind::Lapsed(kept) => (kept, false),
-        Kind::Unknown => return Search::Over(Owner::Unserved),
+        Kind::Unknown => return Search::Over(unless_orphaned(Owner::Unserved)),
     };
-    // It waits for all who name it, also for those who cannot look it up.
     if graph.orphaning(uid).is_some_and(|key| kept.has(key, name)) {
         return Search::Over(Owner::Orphaning);
     }
     match kept.key(namespace, name) {
         // Also if its kind went with it.
         Some(key) if graph.is_gone(uid, &key) => Search::Over(Owner::Absent),
-        _ if !is_served => Search::Over(Owner::Unserved),
+        _ if !is_served => Search::Over(unless_orphaned(Owner::Unserved)),
         Some(key) => Search::At(key),
-        None => Search::Over(Owner::OutOfReach),
+        None => Search::Over(unless_orphaned(Owner::OutOfReach)),
     }
 }
 

@@ -142,6 +142,50 @@ fn who_ceases_to_block_ends_a_wait() {
 }
 
 #[test]
+fn only_who_can_be_owned_holds_up_a_deletion() {
+    let rows = [
+        ("one in its namespace", "/core/secrets/here/x", "/core/configmaps/here/x", true),
+        ("one in another namespace", "/core/secrets/here/x", "/core/configmaps/there/x", false),
+        ("one in no namespace", "/core/secrets/here/x", "/core/nodes/x", false),
+        ("one in a namespace, of an owner in none", "/core/nodes/x", "/core/configmaps/here/x", true),
+        ("one in no namespace, of an owner in none", "/core/nodes/x", "/core/persistentvolumes/x", true),
+    ];
+    for (row, owner, dependent, waits) in rows {
+        let (owner, dependent): (Key, Key) = (owner.into(), dependent.into());
+        let (order, blocking) = (deleted(facts("owner", &[]), FOREGROUND), facts("dependent", &["owner!"]));
+        let expected = if waits { Wait::On } else { Wait::Over(Order::Foreground) };
+
+        let mut graph = Graph::default();
+        graph.apply(&dependent, None, Some(&blocking));
+        graph.apply(&owner, None, Some(&order));
+        assert_eq!(graph.standing("owner").wait, Some(expected), "{row}");
+
+        let mut graph = Graph::default();
+        graph.apply(&owner, None, Some(&order));
+        graph.apply(&dependent, None, Some(&blocking));
+        assert_eq!(graph.standing("owner").wait, Some(expected), "{row}, which comes later");
+
+        let concerned = graph.apply(&dependent, Some(&blocking), None);
+        assert_eq!(graph.standing("owner").wait, Some(Wait::Over(Order::Foreground)), "{row}, which goes");
+        assert_eq!(concerned, [owner], "{row}");
+    }
+}
+
+#[test]
+fn a_circle_goes_through_those_that_can_be_owned() {
+    let waiting = |uid: &str, owner: &str| deleted(facts(uid, &[owner]), FOREGROUND);
+    for (row, other, expected) in [
+        ("in one namespace", "/core/configmaps/here/b", Wait::Circular),
+        ("across two", "/core/configmaps/there/b", Wait::Over(Order::Foreground)),
+    ] {
+        let mut graph = Graph::default();
+        graph.apply(&"/core/configmaps/here/a".into(), None, Some(&waiting("a", "b!")));
+        graph.apply(&other.into(), None, Some(&waiting("b", "a!")));
+        assert_eq!(graph.standing("a").wait, Some(expected), "{row}");
+    }
+}
+
+#[test]
 fn a_wait_for_itself_is_told_from_a_long_chain() {
     let waiting = |uid: &str, owners: &[&str]| deleted(facts(uid, owners), FOREGROUND);
     let mut told = Told::default();
@@ -189,6 +233,14 @@ fn a_search_ends_where_the_reference_leads_and_not_where_its_uid_is() {
         ("what went was out of reach", Kind::Served(maps()), None, "gone", over(Owner::OutOfReach)),
         ("it lets go", Kind::Served(maps()), Some("here"), "letting-go", over(Owner::Orphaning)),
         ("also of those out of its reach", Kind::Served(maps()), None, "letting-go", over(Owner::Orphaning)),
+        (
+            "also of those of a kind that nobody knows",
+            Kind::Unknown,
+            Some("here"),
+            "letting-go",
+            over(Owner::Orphaning),
+        ),
+        ("or that is no longer known", Kind::Lapsed(nodes()), Some("here"), "letting-go", over(Owner::Orphaning)),
         ("another lets go", Kind::Served(nodes()), Some("here"), "letting-go", at("/core/nodes/x")),
     ];
     for (row, kind, namespace, uid, expected) in rows {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "what a test prints is shown when it fails")]
 
+mod attacks;
 mod commands;
 mod conformance;
 mod crash;

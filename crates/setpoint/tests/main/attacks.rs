@@ -1,0 +1,3 @@
+//! Attacks that once took the server down, read what was private, or acted where a person only looked.
+
+mod api_owners;
