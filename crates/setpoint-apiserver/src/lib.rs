@@ -34,6 +34,7 @@ pub mod ip;
 pub mod json_syntax;
 pub mod kind;
 pub mod kinds;
+mod linger;
 pub mod listener;
 pub mod live_policy;
 pub mod metrics;

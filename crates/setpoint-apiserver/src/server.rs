@@ -25,6 +25,8 @@ use crate::authorization::{Access, Decision};
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::fairness::{Fairness, Held, Holding, Limits, Place, Seat, Work};
+use crate::linger::{Bound, Lingering};
+use crate::listener::Lease;
 use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
@@ -74,6 +76,8 @@ pub struct Shared {
     /// Who may do what, as roles and bindings are now.
     pub policy: LivePolicy,
     pub fairness: Fairness,
+    /// The rest of the bodies of requests that are answered already.
+    pub(crate) lingering: Lingering,
     /// The way to the Pods that run.
     pub pods: Pods,
     pub audit: Option<audit::Log>,
@@ -168,6 +172,7 @@ impl Server {
             issuer: setup.issuer,
             policy: LivePolicy::default(),
             fairness: Fairness::new(setup.limits),
+            lingering: Lingering::default(),
             pods: Pods::default(),
             audit: setup.audit,
             surroundings: setup.surroundings,
@@ -218,15 +223,16 @@ impl Server {
     /// bearer token is looked at where there is none.
     pub async fn handle<B>(&self, request: Request<B>) -> Response
     where
-        B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+        B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send> + Send + 'static,
     {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
+        let mut body = Box::pin(body);
         let source = parts.extensions.get::<Source>().map(|source| source.0);
         let record = audit::Request::new(&parts, source, Timestamp::now());
         let audit_id = record.id.clone();
         let mut about = About { record: Some(record), ..About::default() };
-        let answer = guarded(self.answer(&parts, body, &mut about)).await;
+        let answer = guarded(self.answer(&parts, body.as_mut(), &mut about)).await;
         if let Some(line) = about.record.and_then(|record| self.0.audit_line(&record, &answer)) {
             self.0.audit(&line).await;
         }
@@ -236,14 +242,20 @@ impl Server {
         };
         response.headers_mut().insert(audit::AUDIT_ID, audit_id);
         response::warn(&mut response, about.deprecation);
-        if !about.body_read && parts.version < http::Version::HTTP_2 {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        if !about.body_read {
+            if parts.version < http::Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            if !body.is_end_stream() {
+                let (bound, connection) = (about.lingers, parts.extensions.get::<Lease>());
+                self.0.lingering.read_on(body, bound, connection, self.0.stopping());
+            }
         }
         self.0.metrics.observe(about.verb, &about.resource, response.status(), started.elapsed());
         response
     }
 
-    async fn answer<B>(&self, parts: &http::request::Parts, body: B, about: &mut About) -> Result<Response>
+    async fn answer<B>(&self, parts: &http::request::Parts, body: Pin<&mut B>, about: &mut About) -> Result<Response>
     where
         B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
     {
@@ -262,6 +274,7 @@ impl Server {
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
         about.is_from(&caller);
+        about.lingers = Bound::KNOWN;
         let caller = authentication::impersonate(&self.0, caller, &parts.headers)?;
         about.is_from(&caller);
         let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
@@ -284,7 +297,7 @@ impl Server {
         let (fairness, user) = (&self.0.fairness, caller.real().user.clone());
         // Before anything is refused, so that the next request on the connection begins where this one ends.
         let limit = if matches!(target, Ok(Target::Resource(_))) { BODY_LIMIT } else { PLAIN_BODY_LIMIT };
-        let held = fairness.hold(&user, Holding::BodyByte, announced(&body, limit)?)?;
+        let held = fairness.hold(&user, Holding::BodyByte, announced(&*body, limit)?)?;
         let body = tokio::time::timeout(DEADLINE, read(body, limit)).await.map_err(|_| Failure::timed_out())??;
         about.body_read = true;
         negotiate::check_encoding(&parts.headers)?;
@@ -394,13 +407,22 @@ struct About {
     resource: String,
     deprecation: Option<String>,
     body_read: bool,
+    /// How much of the body is read after the answer, if it was not read before.
+    lingers: Bound,
     /// What is written down of the request; a write takes it along.
     record: Option<audit::Request>,
 }
 
 impl Default for About {
     fn default() -> About {
-        About { verb: "other", resource: String::new(), deprecation: None, body_read: false, record: None }
+        About {
+            verb: "other",
+            resource: String::new(),
+            deprecation: None,
+            body_read: false,
+            lingers: Bound::STRANGER,
+            record: None,
+        }
     }
 }
 
@@ -530,7 +552,7 @@ fn announced<B: http_body::Body>(body: &B, limit: usize) -> Result<usize> {
     Ok(most.min(limit))
 }
 
-async fn read<B>(body: B, limit: usize) -> Result<Bytes>
+async fn read<B>(body: Pin<&mut B>, limit: usize) -> Result<Bytes>
 where
     B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
 {
@@ -543,7 +565,7 @@ where
 
 impl<B> tower::Service<Request<B>> for Server
 where
-    B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    B: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send> + Send + 'static,
 {
     type Response = Response;
     type Error = Infallible;

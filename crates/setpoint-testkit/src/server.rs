@@ -155,9 +155,18 @@ impl Server {
 
     /// How much memory the process has, in bytes.
     pub fn memory(&self) -> Result<u64> {
+        self.memory_line("VmRSS:")
+    }
+
+    /// The most memory that the process had since its start, in bytes.
+    pub fn peak_memory(&self) -> Result<u64> {
+        self.memory_line("VmHWM:")
+    }
+
+    fn memory_line(&self, name: &str) -> Result<u64> {
         let path = format!("/proc/{}/status", self.pid()?);
         let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
         let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
         Ok(kib * 1024)
     }

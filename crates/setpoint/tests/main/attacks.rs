@@ -1,3 +1,4 @@
 //! Attacks that once took the server down, read what was private, or acted where a person only looked.
 
+mod api_bodies;
 mod api_owners;
