@@ -254,7 +254,7 @@ mod tests {
         // Its own times are of long ago: it counts when it was written, and not what it says.
         let event = json!({"metadata": {"name": name, "creationTimestamp": "2020-01-01T00:00:00Z"}});
         let key = format!("{EVENTS}default/{name}").into();
-        let commit = Commit { key, value: Some(object::encode(&event, &[])), expected };
+        let commit = Commit { key, value: Some(object::encode_answer(&event, &[])), expected };
         store.commit(commit).await.expect("it is stored").revision
     }
 
@@ -332,7 +332,7 @@ mod tests {
             let created = "2020-01-01T00:00:00Z";
             let event = json!({"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}});
             let key = format!("{EVENTS}default/{name}").into();
-            let commit = Commit { key, value: Some(object::encode(&event, &[])), expected: Expected::Absent };
+            let commit = Commit { key, value: Some(object::encode_answer(&event, &[])), expected: Expected::Absent };
             store.commit(commit).await.expect("it is stored");
         };
         protect("before").await;

@@ -10,6 +10,7 @@ use setpoint_store as store;
 
 use crate::apply::Conflict;
 use crate::fairness;
+use crate::object_size::TooLarge;
 use crate::registry::Resource;
 use crate::streams::AccessError;
 use setpoint_api::field::{Errors, FieldError};
@@ -281,6 +282,23 @@ impl Failure {
 
     pub fn too_large(limit: usize) -> Failure {
         let message = format!("Request entity too large: limit is {limit}");
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// The object would be larger than any that is stored.
+    pub fn object_too_large(resource: &Resource, name: &str, TooLarge { size, limit }: TooLarge) -> Failure {
+        let message = format!(
+            "{} is too large to be stored: it would have {size} bytes with its defaults and managedFields, and an object may \
+             have {limit}; leave out what it does not need, or make several smaller objects of it",
+            resource.qualified(name)
+        );
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+            .with_details(resource_details(resource, name))
+    }
+
+    /// A patch would take too much work or room.
+    pub fn patch_too_large(why: &str) -> Failure {
+        let message = format!("Request entity too large: {why}");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 

@@ -42,9 +42,11 @@ pub mod namespaces;
 pub mod negotiate;
 pub mod object;
 pub mod object_meta;
+pub mod object_size;
 pub mod openapi;
 pub mod own_kinds;
 pub mod patch;
+pub mod pieces;
 #[cfg(test)]
 mod proportion;
 pub mod query;
@@ -60,6 +62,7 @@ pub mod selector;
 pub mod server;
 pub mod service_ip;
 pub mod settled;
+mod shared_text;
 pub mod streams;
 pub mod surroundings;
 pub mod verbs;
@@ -67,5 +70,6 @@ pub mod write;
 
 pub use authentication::{Identity, Issuer, Users};
 pub use in_process::InProcess;
+pub use object_size::OBJECT_LIMIT;
 pub use server::{BODY_LIMIT, Server, Setup};
 pub use surroundings::Surroundings;

@@ -13,12 +13,18 @@
 //! The record of who owns which field, `managedFields`, stands last in the metadata. It is text to whoever does not ask for
 //! it: often longer than the object, and of no interest to any rule.
 
+use std::io;
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memmem;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use setpoint_store::{Entry, Revision};
+
+use crate::object_size::TooLarge;
+use crate::pieces::Sink;
 
 const LENGTH: usize = size_of::<u32>();
 const SLOT: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
@@ -42,10 +48,11 @@ impl std::fmt::Debug for Stored {
 }
 
 /// An object's text, ready to be stored, with the record of who owns its fields (a list, or nothing). `kind`, `apiVersion`
-/// and `metadata.resourceVersion` are left out.
-pub fn encode(object: &Value, record: &[u8]) -> Bytes {
-    let mut text = BytesMut::with_capacity(512);
-    text.put_u32_le(0);
+/// and `metadata.resourceVersion` are left out. Refused if it has more than `limit` bytes, which
+/// [`object_size`](crate::object_size) knows.
+pub fn encode(object: &Value, record: &[u8], limit: usize) -> Result<Bytes, TooLarge> {
+    let mut text = Text { bytes: BytesMut::with_capacity(512), size: 0, limit };
+    text.put(&[0; LENGTH]);
     let empty = Map::new();
     let object = object.as_object().unwrap_or(&empty);
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -54,25 +61,60 @@ pub fn encode(object: &Value, record: &[u8]) -> Bytes {
         put_field(&mut text, key, value);
     }
     if !record.is_empty() {
-        text.put_slice(RECORD);
-        text.put_slice(record);
+        text.put(RECORD);
+        text.put(record);
     }
-    text.put_u8(b'}');
-    let length = u32::try_from(text.len() - LENGTH).expect("bodies are limited to megabytes");
-    text[..LENGTH].copy_from_slice(&length.to_le_bytes());
+    text.put(b"}");
+    let length = text.size - LENGTH;
     for (key, value) in object.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "kind" | "apiVersion")) {
         put_field(&mut text, key, value);
     }
-    text.put_u8(b'}');
-    text.freeze()
+    text.put(b"}");
+    if text.size > limit {
+        return Err(TooLarge { size: text.size, limit });
+    }
+    let length = u32::try_from(length).expect("bodies are limited to megabytes");
+    text.bytes[..LENGTH].copy_from_slice(&length.to_le_bytes());
+    Ok(text.bytes.freeze())
 }
 
-fn put_field(text: &mut BytesMut, key: &str, value: &Value) {
-    text.put_u8(b',');
-    let mut writer = text.writer();
-    serde_json::to_writer(&mut writer, key).expect("writing a string to memory cannot fail");
-    writer.get_mut().put_u8(b':');
-    serde_json::to_writer(&mut writer, value).expect("writing JSON to memory cannot fail");
+/// The text of an object that is answered with and not stored, in the same form.
+pub fn encode_answer(object: &Value, record: &[u8]) -> Bytes {
+    encode(object, record, usize::MAX).expect("every size is within the limit")
+}
+
+/// A text of which no more than the limit is kept, and the rest only counted.
+struct Text {
+    bytes: BytesMut,
+    size: usize,
+    limit: usize,
+}
+
+impl Text {
+    fn put(&mut self, text: &[u8]) {
+        self.size += text.len();
+        if self.size <= self.limit {
+            self.bytes.put_slice(text);
+        }
+    }
+}
+
+impl io::Write for Text {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.put(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn put_field(text: &mut Text, key: &str, value: &Value) {
+    text.put(b",");
+    serde_json::to_writer(&mut *text, key).expect("writing a string to memory cannot fail");
+    text.put(b":");
+    serde_json::to_writer(text, value).expect("writing JSON to memory cannot fail");
 }
 
 impl From<&Entry> for Stored {
@@ -90,6 +132,16 @@ impl Stored {
         self.revision
     }
 
+    /// How many bytes are stored.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The very text, as it is stored.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// Whether this is the very text.
     pub fn is(&self, bytes: &Bytes) -> bool {
         self.bytes == bytes
@@ -101,28 +153,28 @@ impl Stored {
     }
 
     /// Appends the object's text. `head` is what stands before the metadata: `{"kind":…,"apiVersion":…,` or `{`.
-    pub fn write(&self, head: &[u8], into: &mut impl BufMut) {
-        self.write_slot(head, &self.bytes[LENGTH..], into);
+    pub fn write(&self, head: &[u8], into: &mut impl Sink) {
+        self.write_slot(head, LENGTH..self.bytes.len(), into);
     }
 
     /// Appends only `head` and the metadata, as an object.
-    pub fn write_metadata(&self, head: &[u8], into: &mut impl BufMut) {
-        self.write_slot(head, self.metadata_text(), into);
-        into.put_slice(b"}");
+    pub fn write_metadata(&self, head: &[u8], into: &mut impl Sink) {
+        self.write_slot(head, LENGTH..LENGTH + self.metadata_text().len(), into);
+        into.put(b"}");
     }
 
     /// Revision 0 is that of an object that was never committed (a dry run's): it has no resourceVersion.
-    fn write_slot(&self, head: &[u8], text: &[u8], into: &mut impl BufMut) {
-        into.put_slice(head);
+    fn write_slot(&self, head: &[u8], part: Range<usize>, into: &mut impl Sink) {
+        into.put(head);
         if self.revision == 0 {
-            into.put_slice(b"\"metadata\":{");
-            into.put_slice(text.strip_prefix(b",").unwrap_or(text));
-            return;
+            into.put(b"\"metadata\":{");
+            let comma = usize::from(self.bytes.get(part.start) == Some(&b','));
+            return into.put_part(&self.bytes, part.start + comma..part.end);
         }
-        into.put_slice(SLOT);
-        into.put_slice(self.revision.to_string().as_bytes());
-        into.put_slice(b"\"");
-        into.put_slice(text);
+        into.put(SLOT);
+        into.put(self.revision.to_string().as_bytes());
+        into.put(b"\"");
+        into.put_part(&self.bytes, part);
     }
 
     fn metadata_text(&self) -> &[u8] {
@@ -167,7 +219,7 @@ impl Stored {
         }
         let (metadata, _) = self.metadata_and_record();
         let mut text = Vec::with_capacity(metadata.len() + 64);
-        self.write_slot(b"{", metadata, &mut text);
+        self.write_slot(b"{", LENGTH..LENGTH + metadata.len(), &mut text);
         text.put_slice(b"}}");
         let object: Object<T> = serde_json::from_slice(&text).expect("stored text is the JSON that was encoded");
         object.metadata
@@ -192,9 +244,9 @@ impl Stored {
     pub fn value(&self, head: &[u8]) -> Value {
         let (metadata, _) = self.metadata_and_record();
         let mut text = Vec::with_capacity(head.len() + self.text_len());
-        self.write_slot(head, metadata, &mut text);
-        text.put_slice(b"}");
-        text.put_slice(&self.bytes[LENGTH + self.metadata_text().len()..]);
+        self.write_slot(head, LENGTH..LENGTH + metadata.len(), &mut text);
+        text.extend_from_slice(b"}");
+        text.extend_from_slice(&self.bytes[LENGTH + self.metadata_text().len()..]);
         serde_json::from_slice(&text).expect("stored text is the JSON that was encoded")
     }
 
@@ -217,7 +269,19 @@ mod tests {
     use super::*;
 
     fn stored(object: &Value, revision: Revision) -> Stored {
-        Stored::new(encode(object, b""), revision)
+        Stored::new(encode_answer(object, b""), revision)
+    }
+
+    #[test]
+    fn a_text_beyond_the_limit_is_refused_with_its_size() {
+        let object = json!({"metadata": {"name": "a"}, "data": {"k": "v".repeat(10_000)}});
+        let record = br#"[{"manager":"m"}]"#;
+        let size = encode_answer(&object, record).len();
+        assert_eq!(encode(&object, record, size).map(|text| text.len()), Ok(size));
+        for limit in [size - 1, size / 2, LENGTH + 1] {
+            assert_eq!(encode(&object, record, limit), Err(TooLarge { size, limit }), "{limit}");
+        }
+        assert_eq!(encode_answer(&object, b"").len() + RECORD.len() + record.len(), size, "who owns what counts");
     }
 
     #[test]
@@ -228,8 +292,8 @@ mod tests {
             "metadata": {"name": "a", "annotations": {"a": tricky, "managedFields": "["}, "managedFields": [3]},
         });
         let record = br#"[{"manager":"m"}]"#;
-        let with = Stored::new(encode(&object, record), 7);
-        let without = Stored::new(encode(&object, b""), 7);
+        let with = Stored::new(encode_answer(&object, record), 7);
+        let without = Stored::new(encode_answer(&object, b""), 7);
         assert_eq!((with.record(), without.record()), (&record[..], &b""[..]));
         assert_eq!(with.value(b"{"), without.value(b"{"));
         assert_eq!(with.metadata(), without.metadata());

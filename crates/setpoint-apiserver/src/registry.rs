@@ -14,6 +14,7 @@ use crate::object::Stored;
 use crate::query::FieldValidation;
 use crate::reviews::Review;
 use crate::schema::Schema;
+use crate::shared_text::{Form, SharedTexts};
 
 pub type Text = Cow<'static, str>;
 
@@ -44,6 +45,7 @@ pub struct Resource {
     pub(crate) head: Bytes,
     /// The object of which nothing was said.
     pub(crate) empty: Value,
+    pub(crate) texts: SharedTexts,
 }
 
 /// Where Kubernetes treats a kind unlike most others.
@@ -153,6 +155,7 @@ impl Resource {
             review: None,
             head: Bytes::from(head),
             empty: schema.empty_object(),
+            texts: SharedTexts::default(),
             group,
             version,
             kind,
@@ -254,6 +257,19 @@ impl Resource {
             custom.convert(&mut object, stored.revision());
         }
         object
+    }
+
+    /// The text of an object that is not shown as it is stored. A large one is shared by all who show it.
+    pub fn converted_text(&self, stored: &Stored, has_head: bool) -> Bytes {
+        let is_outdated = self.custom.as_ref().is_some_and(|custom| custom.is_outdated(stored.revision()));
+        self.texts.get(stored, Form { has_head, is_outdated }, || {
+            let mut served = self.behaviour.to_served(self.whole_value(stored));
+            if let Some(fields) = served.as_object_mut().filter(|_| !has_head) {
+                fields.remove("kind");
+                fields.remove("apiVersion");
+            }
+            served.to_string().into_bytes()
+        })
     }
 
     /// Whether what is shown of an object is the text that is stored.

@@ -1,6 +1,6 @@
 //! Stored objects in the form a client asked for.
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::failure::{Failure, Result};
 use crate::negotiate::{Encoding, Form, Shape};
 use crate::object::Stored;
+use crate::pieces::{Pieces, SHARED_BYTES, Sink};
 use crate::query::Query;
 use crate::registry::Resource;
 use crate::response::{self, Response};
@@ -84,21 +85,28 @@ impl Renderer {
 
     /// An answer that is one object.
     pub fn object(&self, code: StatusCode, stored: &Stored) -> Response {
+        if self.form.encoding == Encoding::Json && stored.text_len() >= SHARED_BYTES {
+            let mut text = Pieces::default();
+            self.write_object(stored, true, &mut text);
+            let mut response = response::chunked(text.len(), text.finish().into_iter());
+            *response.status_mut() = code;
+            return response;
+        }
         let mut text = Vec::with_capacity(stored.text_len() + 128);
         self.write_object(stored, true, &mut text);
         response::encoded(code, self.form.encoding, text)
     }
 
     /// Appends one object as it stands alone; a table of one row where tables were asked for.
-    pub fn write_object(&self, stored: &Stored, columns: bool, into: &mut Vec<u8>) {
+    pub fn write_object(&self, stored: &Stored, columns: bool, into: &mut impl Sink) {
         match self.form.shape {
             Shape::Full => self.write_full(self.resource.head(), stored, into),
             Shape::Partial => stored.write_metadata(PARTIAL_HEAD, into),
             Shape::Table => {
                 let meta = ListMeta { revision: stored.revision(), ..ListMeta::default() };
-                into.extend_from_slice(self.table_head(&meta, columns).as_bytes());
+                into.put(self.table_head(&meta, columns).as_bytes());
                 self.write_row(stored, into);
-                into.put_slice(b"]}");
+                into.put(b"]}");
             }
         }
     }
@@ -170,23 +178,23 @@ impl Renderer {
                 return None;
             }
             let first = head.is_some();
-            let mut chunk = Vec::with_capacity(CHUNK + CHUNK / 4);
-            chunk.extend_from_slice(head.take().unwrap_or_default().as_bytes());
+            let mut chunk = Pieces::with_capacity(CHUNK + CHUNK / 4);
+            chunk.put(head.take().unwrap_or_default().as_bytes());
             let mut at_start = first;
             while chunk.len() < CHUNK {
                 let Some(item) = items.next() else {
-                    chunk.extend_from_slice(b"]}");
+                    chunk.put(b"]}");
                     done = true;
                     break;
                 };
                 if !std::mem::take(&mut at_start) {
-                    chunk.push(b',');
+                    chunk.put(b",");
                 }
                 item.write(&item_head, &mut chunk);
             }
-            Some(Bytes::from(chunk))
+            Some(chunk.finish())
         });
-        response::chunked(length, chunks)
+        response::chunked(length, chunks.flatten())
     }
 
     fn write_item(&self, stored: &Stored, into: &mut Vec<u8>) {
@@ -211,38 +219,31 @@ impl Renderer {
         value
     }
 
-    fn write_full(&self, head: &[u8], stored: &Stored, into: &mut Vec<u8>) {
-        if !self.resource.is_shown_as_stored(stored) {
-            let mut served = self.resource.behaviour.to_served(self.resource.whole_value(stored));
-            if head == b"{"
-                && let Some(fields) = served.as_object_mut()
-            {
-                fields.remove("kind");
-                fields.remove("apiVersion");
-            }
-            into.extend_from_slice(served.to_string().as_bytes());
-        } else {
-            stored.write(head, into);
+    fn write_full(&self, head: &[u8], stored: &Stored, into: &mut impl Sink) {
+        if self.resource.is_shown_as_stored(stored) {
+            return stored.write(head, into);
         }
+        let text = self.resource.converted_text(stored, head != b"{");
+        into.put_part(&text, 0..text.len());
     }
 
-    fn write_row(&self, stored: &Stored, into: &mut Vec<u8>) {
+    fn write_row(&self, stored: &Stored, into: &mut impl Sink) {
         let object = self.resource.value(stored);
         let cells = Value::Array(self.resource.behaviour.cells(&object, self.now));
-        into.extend_from_slice(br#"{"cells":"#);
-        into.extend_from_slice(cells.to_string().as_bytes());
+        into.put(br#"{"cells":"#);
+        into.put(cells.to_string().as_bytes());
         match self.include {
             Include::Nothing => {}
             Include::Metadata => {
-                into.extend_from_slice(br#","object":"#);
+                into.put(br#","object":"#);
                 stored.write_metadata(PARTIAL_HEAD, into);
             }
             Include::Object => {
-                into.extend_from_slice(br#","object":"#);
+                into.put(br#","object":"#);
                 self.write_full(self.resource.head(), stored, into);
             }
         }
-        into.push(b'}');
+        into.put(b"}");
     }
 
     fn table_head(&self, meta: &ListMeta, columns: bool) -> String {

@@ -10,6 +10,7 @@ use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::object_meta;
+use crate::object_size;
 use crate::query::FieldValidation;
 use crate::registry::{Resource, text_at};
 use crate::schema::{self, Body, DecodeError, Format};
@@ -213,7 +214,7 @@ pub fn begin_create(resource: &Resource, object: &mut Value, stamp: &Stamp) -> R
         fields.insert("name".to_owned(), generated_name(&prefix, &stamp.suffix).into());
     }
     let kind = resource.behaviour.as_ref();
-    kind.default(object);
+    complete(resource, object, None)?;
     let admitted = kind.admit(object);
     admitted.map_err(|why| Failure::forbidden(resource, text_at(object, &["metadata", "name"]), &why))
 }
@@ -237,9 +238,11 @@ pub fn finish_create(resource: &Resource, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// Gives a changed object its defaults.
-pub fn complete(resource: &Resource, object: &mut Value) {
+/// Gives an object its defaults, and refuses one that is far too large with them. `stored_size` is how large it is now.
+pub fn complete(resource: &Resource, object: &mut Value, stored_size: Option<usize>) -> Result<()> {
     resource.behaviour.default(object);
+    let name = text_at(object, &["metadata", "name"]);
+    object_size::check(object, stored_size).map_err(|too_large| Failure::object_too_large(resource, name, too_large))
 }
 
 /// Takes from `old` what a writer of this part may not change.

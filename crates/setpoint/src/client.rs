@@ -12,7 +12,7 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde::Serialize;
 use serde_json::Value;
-use setpoint_apiserver::BODY_LIMIT;
+use setpoint_apiserver::OBJECT_LIMIT;
 
 use crate::data_dir::DataDir;
 use crate::resource::{Resource, resolve};
@@ -185,13 +185,12 @@ fn refusal(status: &Status) -> Result<Answer> {
     }
 }
 
-/// Says that `what` is larger than what a server takes, and what to do. A server may close the connection on it without
-/// reading on, and then its own words are lost.
+/// Says that `what` is larger than what a server stores, and what to do. It is said before anything is sent.
 pub(crate) fn must_fit(what: impl Fn() -> String, body: &impl Serialize, remedy: &str) -> Result<()> {
     let size = serde_json::to_vec(body)?.len();
     ensure!(
-        size <= BODY_LIMIT,
-        "{} is too large: {} bytes as JSON, and a server takes {BODY_LIMIT}; {remedy}",
+        size <= OBJECT_LIMIT,
+        "{} is too large: {} bytes as JSON, and a server stores {OBJECT_LIMIT}; {remedy}",
         what(),
         size
     );

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 use setpoint_api::protection;
@@ -24,6 +25,7 @@ use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::object::{self, Stored};
+use crate::object_size;
 use crate::query::{DeleteOptions, Propagation};
 use crate::record;
 use crate::registry::{DEFINITIONS, Lookup, Registry, Resource, text_at};
@@ -193,8 +195,9 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
             let taken = taken(&server.registry(), known, name, text_at(&definition, &["spec", "group"]));
             if names::settle(&mut definition, &taken, server.surroundings.now()) {
                 let record = record_of_settled(server, &mut definition, &resource.value(&stored), stored.record())?;
-                let value = Some(object::encode(&definition, &record));
-                let commit = Commit { key: key.clone(), value, expected: Expected::Revision(entry.revision) };
+                let value = encode(&resource, &definition, &record, &stored)?;
+                let commit =
+                    Commit { key: key.clone(), value: Some(value), expected: Expected::Revision(entry.revision) };
                 match server.store.commit(commit).await {
                     Ok(committed) => revision = committed.revision,
                     Err(setpoint_store::Error::Conflict { .. }) => continue,
@@ -209,6 +212,13 @@ async fn settle(server: &Shared, known: &mut BTreeMap<String, Known>, name: &str
         }
         return Ok(freed);
     }
+}
+
+/// The text of a definition of which only what the server says has changed.
+fn encode(resource: &Resource, definition: &Value, record: &[u8], stored: &Stored) -> Result<Bytes> {
+    let limit = object_size::limit_for_server(stored.size());
+    let name = text_at(definition, &["metadata", "name"]);
+    object::encode(definition, record, limit).map_err(|too_large| Failure::object_too_large(resource, name, too_large))
 }
 
 /// What the server says of a definition is the server's.
@@ -332,7 +342,7 @@ async fn clean_up(server: &Shared, name: &str) -> Result<()> {
         {
             finalizers.retain(|finalizer| finalizer != FINALIZER);
         }
-        let bytes = object::encode(&definition, stored.record());
+        let bytes = encode(&resource, &definition, stored.record(), &stored)?;
         if stored.is(&bytes) {
             return Ok(());
         }

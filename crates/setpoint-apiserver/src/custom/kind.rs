@@ -70,7 +70,8 @@ impl CustomKind {
         Arc::ptr_eq(&self.schema, &self.stored_schema)
     }
 
-    fn is_outdated(&self, revision: Revision) -> bool {
+    /// Whether an object was stored at a revision by an earlier schema.
+    pub fn is_outdated(&self, revision: Revision) -> bool {
         revision != 0 && revision < self.current_since.load(Ordering::Acquire)
     }
 

@@ -8,7 +8,7 @@ use crate::kind::{Behaviour, Column, Part};
 use setpoint_api::field::{Errors, Node};
 use setpoint_api::names;
 
-/// All values of a ConfigMap or a Secret together.
+/// All keys and values of a ConfigMap or a Secret together.
 pub(super) const DATA_MAX: usize = 1 << 20;
 /// What is said about a change of what `immutable` has frozen.
 pub(super) const FROZEN: &str = "field is immutable when `immutable` is set";
@@ -25,11 +25,11 @@ impl Behaviour for ConfigMap {
             if binary.value.get(key).is_some() {
                 errors.invalid(&value.path, key, "duplicate of key present in binaryData");
             }
-            size += value.str().len();
+            size += key.len() + value.str().len();
         }
         for (key, value) in binary.entries() {
             validate_key(key, value, errors);
-            size += decoded_len(value.str());
+            size += key.len() + decoded_len(value.str());
         }
         if size > DATA_MAX {
             errors.too_long(&object.path, DATA_MAX);
@@ -114,9 +114,15 @@ mod tests {
                 json!({"data": {"..": ""}}),
                 vec![r#"data[..]: Invalid value: "..": must not be '..'"#],
             ),
+            ("a mebibyte, with its key", json!({"data": {"a": "x".repeat(DATA_MAX - 1)}}), vec![]),
             (
                 "more than a mebibyte",
-                json!({"data": {"a": "x".repeat(DATA_MAX)}, "binaryData": {"b": "AAEC"}}),
+                json!({"data": {"a": "x".repeat(DATA_MAX - 1)}, "binaryData": {"b": "AAEC"}}),
+                vec![": Too long: may not be more than 1048576 bytes"],
+            ),
+            (
+                "more than a mebibyte in keys alone",
+                json!({"data": (0..4_200).map(|key| (format!("{key:0>250}"), json!(""))).collect::<serde_json::Map<_, _>>()}),
                 vec![": Too long: may not be more than 1048576 bytes"],
             ),
         ];

@@ -28,13 +28,13 @@ impl Behaviour for EndpointSlice {
     fn default(&self, object: &mut Value) {
         defaults::show_null(object, "endpoints");
         defaults::show_null(object, "ports");
-        for endpoint in defaults::items(object, "endpoints") {
+        defaults::each(object, "endpoints", |endpoint| {
             defaults::section(endpoint, "conditions");
-        }
-        for port in defaults::items(object, "ports") {
+        });
+        defaults::each(object, "ports", |port| {
             defaults::fill(port, "name", "");
             defaults::fill(port, "protocol", "TCP");
-        }
+        });
     }
 
     fn prepare_create(&self, object: &mut Value) {

@@ -26,11 +26,9 @@ impl Behaviour for Endpoints {
     }
 
     fn default(&self, object: &mut Value) {
-        for subset in defaults::items(object, "subsets") {
-            for port in defaults::items(subset, "ports") {
-                defaults::fill_text(port, "protocol", "TCP");
-            }
-        }
+        defaults::each(object, "subsets", |subset| {
+            defaults::each(subset, "ports", |port| defaults::fill_text(port, "protocol", "TCP"));
+        });
     }
 
     fn validate(&self, object: Node<'_, '_>, errors: &mut Errors) {

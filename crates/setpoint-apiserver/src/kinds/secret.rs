@@ -30,7 +30,7 @@ impl Behaviour for Secret {
         let mut size = 0;
         for (key, value) in data.entries() {
             validate_key(key, value, errors);
-            size += decoded_len(value.str());
+            size += key.len() + decoded_len(value.str());
         }
         if size > DATA_MAX {
             errors.too_long(&data.path, DATA_MAX);

@@ -16,6 +16,9 @@ pub(super) struct Remaining {
     pub(super) finalizers: Vec<Vec<String>>,
 }
 
+/// The longest message. What remains may be named at any length, and the namespace has to have room for it.
+const MESSAGE_BYTES: usize = 8 * 1024;
+
 /// Puts what remains into the status, as conditions.
 pub(super) fn set(namespace: &mut Value, remaining: &[Remaining], now: Timestamp) {
     let content: Vec<String> = remaining
@@ -45,7 +48,11 @@ pub(super) fn set(namespace: &mut Value, remaining: &[Remaining], now: Timestamp
 
 /// `lastTransitionTime` moves only when the status does.
 fn set_condition(namespace: &mut Value, kind: &str, is: (&str, &str, String), now: Timestamp) {
-    let (status, reason, message) = is;
+    let (status, reason, mut message) = is;
+    if message.len() > MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+        message.push_str(" and more");
+    }
     if !namespace["status"]["conditions"].is_array() {
         namespace["status"]["conditions"] = json!([]);
     }
@@ -87,6 +94,17 @@ mod tests {
             "Some content in the namespace has finalizers remaining: a.io/x in 2 resource instances, \
              b.io/y in 1 resource instances"
         );
+    }
+
+    #[test]
+    fn a_message_is_cut_where_it_would_not_fit() {
+        let mut namespace = json!({});
+        let kept = (0..2_000).map(|number| vec![format!("a.io/ünïque-{number}")]).collect();
+        let remaining = [Remaining { resource: "configmaps".into(), finalizers: kept }];
+        set(&mut namespace, &remaining, "2030-01-01T00:00:00Z".parse().expect("a time"));
+        let condition = condition(&namespace, "NamespaceFinalizersRemaining");
+        let message = condition["message"].as_str().expect("a message");
+        assert!(message.len() < MESSAGE_BYTES + 16 && message.ends_with(" and more"), "{} bytes", message.len());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::deletion;
 use crate::failure::{Failure, Result};
 use crate::kinds::namespace;
 use crate::object::{self, Stored};
+use crate::object_size::{self, OBJECT_LIMIT};
 use crate::query::{DeleteOptions, Propagation};
 use crate::record;
 use crate::registry::{Resource, text_at};
@@ -71,7 +72,8 @@ impl Namespaces {
             let writer = Writer { manager: ITSELF, api_version: "v1", subresource: "", now: &now };
             let record = record::of_new(&resource, &namespace, &writer);
             write::finish_create(&resource, &mut namespace)?;
-            let value = Some(object::encode(&namespace, &record));
+            let text = object::encode(&namespace, &record, OBJECT_LIMIT);
+            let value = Some(text.map_err(|too_large| Failure::object_too_large(&resource, name, too_large))?);
             let commit = Commit { key: resource.key(None, name), value, expected: Expected::Absent };
             match server.store.commit(commit).await {
                 Ok(_) | Err(setpoint_store::Error::Conflict { .. }) => {}
@@ -269,7 +271,13 @@ async fn finish(server: &Shared, namespace: &str, remaining: &[Remaining]) -> Re
     if new == old && !released {
         return Ok(false);
     }
-    let value = (!released).then(|| object::encode(&new, current.record()));
+    let value = match released {
+        true => None,
+        false => Some(
+            object::encode(&new, current.record(), object_size::limit_for_server(current.size()))
+                .map_err(|too_large| Failure::object_too_large(&resource, namespace, too_large))?,
+        ),
+    };
     match server.store.commit(Commit { key, value, expected: Expected::Revision(entry.revision) }).await {
         Ok(_) => Ok(released),
         Err(setpoint_store::Error::Conflict { .. }) => {

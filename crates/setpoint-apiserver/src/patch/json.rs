@@ -1,11 +1,12 @@
 //! JSON patch (RFC 6902).
 //!
 //! As Kubernetes has it, a negative index counts from the end of a list. Copying, moving and shifting are counted, so that
-//! a short patch cannot ask for unbounded work, memory or depth.
+//! a short patch cannot ask for unbounded work, memory or depth; what is copied may have as many bytes as an object.
 
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use crate::object_size::{OBJECT_LIMIT, least_text_len};
 use crate::schema::MAX_DEPTH;
 
 /// How many operations a patch may have.
@@ -46,7 +47,7 @@ impl JsonPatch {
 
     /// The object with all operations applied, in order.
     pub fn apply(&self, object: Value) -> Result<Value, PatchError> {
-        let mut document = Document { root: object, effort_left: MAX_EFFORT };
+        let mut document = Document { root: object, effort_left: MAX_EFFORT, copied_bytes: 0 };
         for operation in &self.operations {
             document.apply(operation)?;
         }
@@ -118,6 +119,7 @@ impl Pointer {
 struct Document {
     root: Value,
     effort_left: usize,
+    copied_bytes: usize,
 }
 
 impl Document {
@@ -135,7 +137,7 @@ impl Document {
                 self.add(path, value)
             }
             Operation::Copy { from, path } => {
-                let value = self.find(from)?.clone();
+                let value = self.copy(from)?;
                 self.weigh(&value, path.0.len())?;
                 self.add(path, value)
             }
@@ -159,6 +161,18 @@ impl Document {
 
     fn find(&mut self, path: &Pointer) -> Result<&mut Value, PatchError> {
         descend(&mut self.root, &path.0).ok_or_else(|| path.missing())
+    }
+
+    fn copy(&mut self, from: &Pointer) -> Result<Value, PatchError> {
+        let copied_bytes = self.copied_bytes + least_text_len(self.find(from)?);
+        if copied_bytes > OBJECT_LIMIT {
+            return Err(PatchError::TooLarge(format!(
+                "the patch copies {copied_bytes} bytes or more, and an object may have {OBJECT_LIMIT}; copy less"
+            )));
+        }
+        let copy = self.find(from)?.clone();
+        self.copied_bytes = copied_bytes;
+        Ok(copy)
     }
 
     fn add(&mut self, path: &Pointer, value: Value) -> Result<(), PatchError> {

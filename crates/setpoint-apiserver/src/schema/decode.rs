@@ -13,6 +13,7 @@ use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
 use super::{Definition, Schema, Shape, scalar};
+use crate::object_size::{SURELY_TOO_LARGE, least_text_len};
 use setpoint_api::field::Path;
 
 /// How deep objects and lists may be nested, an object itself counted. What is stored is read again by a parser that
@@ -68,18 +69,16 @@ fn walk_at<E: fmt::Display>(
     path: Path<'_>,
     source: impl FnOnce(Seed<'_, '_, '_>) -> Result<Value, E>,
 ) -> Result<Decoded, DecodeError> {
-    let mut walk = Walk { definitions, remarks: Vec::new(), fault: None };
+    let mut walk = Walk { definitions, remarks: Vec::new(), fault: None, added_bytes: 0 };
     let result = source(Seed { walk: &mut walk, shape, path, depth: 0 });
     match (result, walk.fault) {
-        (Ok(value), _) => Ok(Decoded { object: or_zero(value, shape, definitions), remarks: walk.remarks }),
+        (Ok(value), _) => {
+            let object = if value.is_null() { shape.zero(definitions) } else { value };
+            Ok(Decoded { object, remarks: walk.remarks })
+        }
         (Err(_), Some(fault)) => Err(fault),
         (Err(error), None) => Err(DecodeError::Syntax(error.to_string())),
     }
-}
-
-/// Null stands for the type's zero value.
-fn or_zero(value: Value, shape: &Shape, definitions: &[Definition]) -> Value {
-    if value.is_null() { shape.zero(definitions) } else { value }
 }
 
 /// What the walk knows at every step.
@@ -88,9 +87,29 @@ struct Walk<'s> {
     remarks: Vec<String>,
     /// Set when the walk itself refuses a value; any other error is the source's.
     fault: Option<DecodeError>,
+    /// How many bytes of text stand for what was not given and is always written.
+    added_bytes: usize,
 }
 
 impl Walk<'_> {
+    /// Whether what is always written is written. Beyond what any object may have it is not, so that a short text cannot
+    /// become a huge value; an object so large is refused.
+    fn adds(&self) -> bool {
+        self.added_bytes <= SURELY_TOO_LARGE
+    }
+
+    /// Null stands for the type's zero value.
+    fn or_zero(&mut self, value: Value, shape: &Shape) -> Value {
+        if !value.is_null() || !self.adds() {
+            return value;
+        }
+        let zero = shape.zero(self.definitions);
+        if zero.is_object() {
+            self.added_bytes += least_text_len(&zero) + 1;
+        }
+        zero
+    }
+
     fn remark(&mut self, what: &str, path: &Path<'_>) {
         if self.remarks.len() < MAX_REMARKS {
             let remark = format!("{what} field \"{path}\"");
@@ -108,6 +127,9 @@ pub(super) struct Seed<'w, 's, 'p> {
     path: Path<'p>,
     depth: usize,
 }
+
+/// What stands beside the name of the shortest field that is always written.
+const SHORTEST_FIELD: usize = r#""":0,"#.len();
 
 /// Below this, whole numbers of floating point are integers of 64 bits.
 const WHOLE: f64 = 9.2e18;
@@ -175,7 +197,13 @@ impl<'s> Seed<'_, 's, '_> {
         }
         let mut object = Map::new();
         for (field, value) in fields.iter().zip(values) {
-            field.finish(value, &mut object, definitions);
+            let (is_given, given) = (value.as_ref().is_some_and(|value| !value.is_null()), object.len());
+            if is_given || walk.adds() {
+                field.finish(value, &mut object, definitions);
+                if !is_given && object.len() > given {
+                    walk.added_bytes += field.name.len() + SHORTEST_FIELD;
+                }
+            }
         }
         Ok(Value::Object(object))
     }
@@ -189,7 +217,8 @@ impl<'s> Seed<'_, 's, '_> {
                 walk.remark("duplicate", &here);
             }
             let value = entries.next_value_seed(Seed { walk: &mut *walk, shape, path: here, depth })?;
-            map.insert(key, or_zero(value, shape, walk.definitions));
+            let value = walk.or_zero(value, shape);
+            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }
@@ -200,7 +229,7 @@ impl<'s> Seed<'_, 's, '_> {
         loop {
             let path = path.index(list.len());
             match elements.next_element_seed(Seed { walk: &mut *walk, shape, path, depth })? {
-                Some(value) => list.push(or_zero(value, shape, walk.definitions)),
+                Some(value) => list.push(walk.or_zero(value, shape)),
                 None => return Ok(Value::Array(list)),
             }
         }

@@ -34,6 +34,24 @@ fn every_definition_is_found() {
 }
 
 #[test]
+fn what_is_always_written_does_not_make_a_huge_value_of_a_short_text() {
+    for (row, element) in [("an empty object", json!({})), ("null", Value::Null)] {
+        let containers = |count: usize| {
+            let object = json!({"spec": {"containers": vec![element.clone(); count]}});
+            schema("core.v1.Pod").decode(&object).expect(row).object
+        };
+        let few = containers(1_000);
+        let whole = |container: &&Value| container["name"] == "" && container["resources"].is_object();
+        let count =
+            |object: &Value| object["spec"]["containers"].as_array().into_iter().flatten().filter(whole).count();
+        assert_eq!(count(&few), 1_000, "{row}");
+        let many = containers(200_000);
+        assert!((40_000..120_000).contains(&count(&many)), "{row}: {}", count(&many));
+        assert!(crate::object_size::check(&many, None).is_err(), "{row}: what is left out is not stored");
+    }
+}
+
+#[test]
 fn objects_are_written_as_kubernetes_writes_them() {
     for (why, kind, given, written) in [
         (

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
+use crate::object_size::OBJECT_LIMIT;
 use crate::query::WriteOptions;
 use crate::record;
 use crate::registry::{Resource, text_at};
@@ -99,7 +100,8 @@ pub(super) async fn insert(
         };
         admission::admit(server, &change).await?;
         let warnings = resource.behaviour.warnings(Node::root(&candidate), None);
-        let bytes = object::encode(&candidate, &record);
+        let bytes = object::encode(&candidate, &record, OBJECT_LIMIT)
+            .map_err(|too_large| Failure::object_too_large(resource, &name, too_large))?;
         let key = resource.key(call.namespace(), &name);
         if options.dry_run {
             if server.store.get(&key, At::Now).await?.value.is_none() {

@@ -15,6 +15,7 @@ use crate::failure::{self, Failure, Result};
 use crate::kinds::{custom_resource_definition, namespace};
 use crate::negotiate;
 use crate::object::{self, Stored};
+use crate::object_size;
 use crate::query::{DeleteOptions, ListOptions};
 use crate::registry::{Resource, text_at};
 use crate::render::Renderer;
@@ -167,10 +168,12 @@ pub async fn delete_object(
                 }
                 return Ok(Deleted::Going(current));
             }
-            Deletion::Remove(last) => (None, object::encode(&last, current.record()), true),
+            Deletion::Remove(last) => (None, object::encode_answer(&last, current.record()), true),
             Deletion::Mark(mut marked) => {
                 admission::stamp(resource, caller, Some(&old), &mut marked);
-                let bytes = object::encode(&marked, current.record());
+                let limit = object_size::limit_for_server(current.size());
+                let bytes = object::encode(&marked, current.record(), limit)
+                    .map_err(|too_large| Failure::object_too_large(resource, name, too_large))?;
                 (Some(bytes.clone()), bytes, false)
             }
         };

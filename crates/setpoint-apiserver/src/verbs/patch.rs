@@ -89,6 +89,6 @@ fn failed(error: PatchError) -> Failure {
     match error {
         PatchError::Malformed(why) => Failure::bad_request(format!("error decoding patch: {why}")),
         PatchError::Inapplicable(_) => Failure::unpatchable(),
-        PatchError::TooLarge(why) => Failure::bad_request(why),
+        PatchError::TooLarge(why) => Failure::patch_too_large(&why),
     }
 }

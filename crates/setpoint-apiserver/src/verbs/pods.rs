@@ -9,6 +9,7 @@ use crate::admission::{self, Change};
 use crate::failure::{Failure, Result};
 use crate::kinds::pod_binding;
 use crate::object::{self, Stored};
+use crate::object_size;
 use crate::query::{DeleteOptions, Query, WriteOptions};
 use crate::registry::Subresource;
 use crate::response::{self, Response};
@@ -45,7 +46,8 @@ pub(super) async fn bind(server: &Shared, call: Call) -> Result<Response> {
         if options.dry_run {
             return Ok(done());
         }
-        let bytes = object::encode(&pod, current.record());
+        let bytes = object::encode(&pod, current.record(), object_size::limit(Some(current.size()), false))
+            .map_err(|too_large| Failure::object_too_large(&call.resource, call.name(), too_large))?;
         let key = call.resource.key(call.namespace(), call.name());
         let commit = Commit { key, value: Some(bytes.clone()), expected: unchanged(&current) };
         if let Written::Done(_) = write(server, commit, |revision| Stored::new(bytes, revision)).await? {

@@ -54,7 +54,7 @@ pub(super) async fn create(server: &Shared, call: Call, review: Review) -> Resul
             record.clear();
         }
     }
-    let answered = Stored::new(object::encode(&object, &record), 0);
+    let answered = Stored::new(object::encode_answer(&object, &record), 0);
     let mut response = renderer.object(StatusCode::CREATED, &answered);
     response::warn(&mut response, decoded.warnings);
     Ok(response)

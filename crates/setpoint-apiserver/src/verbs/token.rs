@@ -60,7 +60,7 @@ pub(super) async fn create(server: &Shared, call: Call) -> Result<Response> {
     let token = server.issuer.issue(holder, audiences, call.now, lifetime_s);
     request["status"] = json!({"token": token, "expirationTimestamp": seconds(expires)});
     let mut text = Vec::new();
-    Stored::new(object::encode(&request, &record), 0).write(kind.head(), &mut text);
+    Stored::new(object::encode_answer(&request, &record), 0).write(kind.head(), &mut text);
     let mut response = response::encoded(StatusCode::CREATED, form.encoding, text);
     response::warn(&mut response, decoded.warnings);
     Ok(response)

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::kind::Part;
 use crate::negotiate;
 use crate::object::{self, Stored};
+use crate::object_size;
 use crate::query::WriteOptions;
 use crate::record;
 use crate::registry::{Resource, text_at};
@@ -158,7 +159,7 @@ pub(super) async fn change_found(
             check_uid(call, &object, old)?;
         }
         let insists = check_revision(call, &object, current_text, source)?;
-        pipeline::complete(resource, &mut object);
+        pipeline::complete(resource, &mut object, Some(current_text.size()))?;
         let record = match record {
             Some(record) => record,
             None => record_of_changed(call, options, &mut object, &current, part)?,
@@ -208,8 +209,18 @@ async fn save(
     let Current { stored: current, object: old } = current;
     let released = deletion::is_released(&object);
     let same = is_same_object(&object, old) && is_same_but_for_time(&record, current.record());
-    let bytes = object::encode(&object, &record);
-    if !released && (same || current.is(&bytes)) {
+    if !released && same {
+        return Ok(Written::Done(current.clone()));
+    }
+    let bytes = match released {
+        true => object::encode_answer(&object, &record),
+        false => {
+            let is_being_deleted = object["metadata"]["deletionTimestamp"].is_string();
+            object::encode(&object, &record, object_size::limit(Some(current.size()), is_being_deleted))
+                .map_err(|too_large| Failure::object_too_large(resource, call.name(), too_large))?
+        }
+    };
+    if !released && current.is(&bytes) {
         return Ok(Written::Done(current.clone()));
     }
     if options.dry_run {

@@ -21,6 +21,7 @@ use crate::filter::Filter;
 use crate::metrics;
 use crate::negotiate::{self, Encoding, Shape};
 use crate::object::Stored;
+use crate::pieces::{Pieces, SHARED_BYTES, Sink};
 use crate::query::ListOptions;
 use crate::registry::{Lookup, Registry, Resource};
 use crate::render::Renderer;
@@ -81,13 +82,14 @@ pub async fn watch(server: &Arc<Shared>, call: Call) -> Result<Response> {
         stopping: server.stopping(),
         lapse: Box::pin(authentication::lapse(server, call.caller.standing)),
         columns_sent: false,
+        unsent: VecDeque::new(),
         over: false,
         pace,
         _held: (server.metrics.watch(), held),
     };
     Ok(response::streamed(stream::unfold(follower, |mut follower| async move {
-        let chunk = follower.next_chunk().await?;
-        Some((chunk, follower))
+        let piece = follower.next_piece().await?;
+        Some((piece, follower))
     })))
 }
 
@@ -168,14 +170,24 @@ struct Follower {
     /// Resolves when the client is no longer let in.
     lapse: Pin<Box<dyn Future<Output = ()> + Send>>,
     columns_sent: bool,
+    /// What is left of lines of which the beginning was sent.
+    unsent: VecDeque<Bytes>,
     over: bool,
     pace: Pace,
     _held: (metrics::Held, Option<fairness::Held>),
 }
 
 impl Follower {
-    /// The next lines to send; `None` when the watch is over.
-    async fn next_chunk(&mut self) -> Option<Bytes> {
+    /// The next piece to send; `None` when the watch is over. Lines go on until their end whatever happens meanwhile.
+    async fn next_piece(&mut self) -> Option<Bytes> {
+        if self.unsent.is_empty() {
+            self.unsent = self.next_lines().await?.finish().into();
+        }
+        self.unsent.pop_front()
+    }
+
+    /// The next lines; `None` when the watch is over.
+    async fn next_lines(&mut self) -> Option<Pieces> {
         if self.over {
             return None;
         }
@@ -184,7 +196,7 @@ impl Follower {
         {
             return Some(self.end(&refusal));
         }
-        let mut chunk = Vec::new();
+        let mut chunk = Pieces::default();
         // What is told to begin with is work, unlike the wait for what comes then.
         let mut place = match self.initial.is_empty() {
             true => None,
@@ -206,14 +218,16 @@ impl Follower {
             self.write_bookmark(revision, true, &mut chunk);
         }
         if !chunk.is_empty() {
-            return Some(chunk.into());
+            return Some(chunk);
         }
         drop(place);
         while chunk.is_empty() {
             match self.wait().await {
                 Woken::Event(event) => {
-                    let Some(line) = self.line(&event) else { continue };
-                    return Some(self.with_ready(line));
+                    self.write_line(&event, &mut chunk);
+                    if !chunk.is_empty() {
+                        self.write_ready(&mut chunk);
+                    }
                 }
                 Woken::Redefined => {
                     if !self.redefine() {
@@ -234,17 +248,19 @@ impl Follower {
                     if self.bookmarks.is_some() {
                         self.write_bookmark(self.watch.progress(), false, &mut chunk);
                     }
-                    return (!chunk.is_empty()).then(|| chunk.into());
+                    return (!chunk.is_empty()).then_some(chunk);
                 }
             }
         }
-        Some(chunk.into())
+        Some(chunk)
     }
 
     /// The last line of a watch that cannot go on.
-    fn end(&mut self, failure: &Failure) -> Bytes {
+    fn end(&mut self, failure: &Failure) -> Pieces {
         self.over = true;
-        error_event(failure)
+        let mut line = Pieces::default();
+        line.put_text(&error_event(failure));
+        line
     }
 
     async fn wait(&mut self) -> Woken {
@@ -302,23 +318,19 @@ impl Follower {
         true
     }
 
-    /// A line and the lines of all events that are there already. A line that is alone is not copied.
-    fn with_ready(&mut self, first: Bytes) -> Bytes {
-        let mut chunk: Option<Vec<u8>> = None;
+    /// Adds the lines of all events that are there already.
+    fn write_ready(&mut self, chunk: &mut Pieces) {
         // An error comes again from the next wait.
         while !self.leave.is_stale()
-            && chunk.as_ref().map_or(first.len(), Vec::len) < CHUNK
+            && chunk.len() < CHUNK
             && let Ok(Some(event)) = self.watch.try_next()
         {
-            if let Some(line) = self.line(&event) {
-                chunk.get_or_insert_with(|| first.to_vec()).extend_from_slice(&line);
-            }
+            self.write_line(&event, chunk);
         }
-        chunk.map_or(first, Bytes::from)
     }
 
-    /// What this client sees of a commit: its selector may make an update an ADDED or a DELETED, or nothing.
-    fn line(&mut self, event: &Event) -> Option<Bytes> {
+    /// Adds what this client sees of a commit: its selector may make an update an ADDED or a DELETED, or nothing.
+    fn write_line(&mut self, event: &Event, into: &mut Pieces) {
         let is = event.value.as_ref().map(|bytes| Stored::new(bytes.clone(), event.revision));
         let was = event.previous.as_ref().map(|(bytes, _)| Stored::new(bytes.clone(), event.revision));
         let matches =
@@ -327,33 +339,34 @@ impl Follower {
             (false, true) => ("ADDED", is),
             (true, true) => ("MODIFIED", is),
             (true, false) => ("DELETED", was),
-            (false, false) => return None,
+            (false, false) => return,
         };
-        let stored = stored?;
-        let shared = self.renderer.is_shared();
-        let mut write = || {
-            let mut line = Vec::with_capacity(stored.text_len() + 96);
-            self.write_event(kind, &stored, &mut line);
-            Bytes::from(line)
-        };
-        if !shared {
-            return Some(write());
+        let Some(stored) = stored else { return };
+        // Of a large object it is the stored text that is shared, also by those who read the event from history.
+        if !self.renderer.is_shared() || stored.text_len() >= SHARED_BYTES {
+            return self.write_event(kind, &stored, into);
         }
         let lines = event.derived.get_or_init(|| Box::new(Lines::default()));
-        Some(lines.downcast_ref::<Lines>()?.of(kind).get_or_init(write).clone())
+        let Some(lines) = lines.downcast_ref::<Lines>() else { return };
+        let line = lines.of(kind).get_or_init(|| {
+            let mut line = Vec::with_capacity(stored.text_len() + 96);
+            self.write_event(kind, &stored, &mut line);
+            line.into()
+        });
+        into.put_text(line);
     }
 
-    fn write_event(&mut self, kind: &str, stored: &Stored, into: &mut Vec<u8>) {
-        into.extend_from_slice(br#"{"type":""#);
-        into.extend_from_slice(kind.as_bytes());
-        into.extend_from_slice(br#"","object":"#);
+    fn write_event(&mut self, kind: &str, stored: &Stored, into: &mut impl Sink) {
+        into.put(br#"{"type":""#);
+        into.put(kind.as_bytes());
+        into.put(br#"","object":"#);
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         self.renderer.write_object(stored, columns, into);
-        into.extend_from_slice(b"}\n");
+        into.put(b"}\n");
     }
 
     /// Says that this client has seen everything up to a revision.
-    fn write_bookmark(&self, revision: Revision, initial_end: bool, into: &mut Vec<u8>) {
+    fn write_bookmark(&self, revision: Revision, initial_end: bool, into: &mut impl Sink) {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -368,8 +381,8 @@ impl Follower {
             object["rows"] = json!([]);
             object["columnDefinitions"] = json!([]);
         }
-        into.extend_from_slice(json!({"type": "BOOKMARK", "object": object}).to_string().as_bytes());
-        into.push(b'\n');
+        into.put(json!({"type": "BOOKMARK", "object": object}).to_string().as_bytes());
+        into.put(b"\n");
     }
 }
 
@@ -384,7 +397,7 @@ enum Woken {
     Over,
 }
 
-/// An event's lines, each written once for all its watchers.
+/// An event's lines, each written once for all its watchers, as long as they are small.
 #[derive(Default)]
 struct Lines {
     added: OnceLock<Bytes>,

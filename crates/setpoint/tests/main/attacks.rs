@@ -2,3 +2,5 @@
 
 mod api_bodies;
 mod api_owners;
+mod api_size;
+mod api_watches;

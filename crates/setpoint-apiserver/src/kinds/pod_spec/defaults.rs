@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kinds::defaults::fill;
+use crate::kinds::defaults::{each, fill};
 use crate::kinds::volume_claim;
 
 use super::resources;
@@ -201,13 +201,6 @@ fn text(object: &Value, field: &str) -> Option<String> {
 pub(in crate::kinds) fn within(object: &mut Value, field: &str, mut change: impl FnMut(&mut Value)) {
     if let Some(value) = object.get_mut(field).filter(|value| !value.is_null()) {
         change(value);
-    }
-}
-
-/// Does something to each element of a list, if there is one.
-pub(in crate::kinds) fn each(object: &mut Value, field: &str, change: impl FnMut(&mut Value)) {
-    if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
-        items.iter_mut().for_each(change);
     }
 }
 

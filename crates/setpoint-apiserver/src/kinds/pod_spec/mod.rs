@@ -28,7 +28,8 @@ use setpoint_api::field::{Errors, Node, Path};
 use setpoint_api::labels;
 use setpoint_api::names;
 
-pub(super) use defaults::{each, fill_pod, fill_pod_spec, fill_resources, within};
+pub(super) use crate::kinds::defaults::each;
+pub(super) use defaults::{fill_pod, fill_pod_spec, fill_resources, within};
 pub(super) use internal::{claim_difference, spec_difference, template_as_text};
 pub(super) use resources::{canonicalize, container_resource, quality_of_service};
 pub(super) use security::validate_seccomp_annotations;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::GROUP;
 use crate::columns;
 use crate::kind::{Behaviour, Column, Part};
-use crate::kinds::defaults::{fill_text, items};
+use crate::kinds::defaults::{each, fill_text};
 use crate::kinds::endpoints::report;
 use crate::kinds::shown;
 use setpoint_api::field::{Errors, Fault, Node};
@@ -115,11 +115,11 @@ fn default(object: &mut Value) {
     if object["roleRef"].is_object() {
         fill_text(&mut object["roleRef"], "apiGroup", GROUP);
     }
-    for subject in items(object, "subjects") {
+    each(object, "subjects", |subject| {
         if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
             fill_text(subject, "apiGroup", GROUP);
         }
-    }
+    });
 }
 
 fn validate_role(role: Node<'_, '_>, kinds: &[&str], errors: &mut Errors) {

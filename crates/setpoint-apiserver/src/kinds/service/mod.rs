@@ -30,7 +30,7 @@ impl Behaviour for Service {
         let spec = defaults::section(object, "spec");
         default_affinity(spec);
         defaults::fill_text(spec, "type", spec::CLUSTER_IP);
-        for port in defaults::items(spec, "ports") {
+        defaults::each(spec, "ports", |port| {
             defaults::fill_text(port, "protocol", "TCP");
             if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == 0 || port["targetPort"] == "" {
                 port["targetPort"] = match &port["port"] {
@@ -38,7 +38,7 @@ impl Behaviour for Service {
                     number => number.clone(),
                 };
             }
-        }
+        });
         if spec::is_externally_accessible(object) {
             defaults::fill_text(&mut object["spec"], "externalTrafficPolicy", "Cluster");
         }
@@ -52,9 +52,11 @@ impl Behaviour for Service {
         }
         let balancer = defaults::section(defaults::section(object, "status"), "loadBalancer");
         if kind == spec::LOAD_BALANCER {
-            for ingress in defaults::items(balancer, "ingress").filter(|ingress| ingress["ip"].is_string()) {
-                defaults::fill(ingress, "ipMode", "VIP");
-            }
+            defaults::each(balancer, "ingress", |ingress| {
+                if ingress["ip"].is_string() {
+                    defaults::fill(ingress, "ipMode", "VIP");
+                }
+            });
         }
     }
 

@@ -27,7 +27,8 @@ async fn an_event_of_long_ago_goes_after_a_restart_and_a_fresh_one_stays() {
         event("new", &now, Value::Null),
     ] {
         let key = format!("/core/events/default/{}", event["metadata"]["name"].as_str().expect("a name"));
-        let commit = Commit { key: key.into(), value: Some(object::encode(&event, &[])), expected: Expected::Absent };
+        let commit =
+            Commit { key: key.into(), value: Some(object::encode_answer(&event, &[])), expected: Expected::Absent };
         api.store.commit(commit).await.expect("it is stored");
     }
     assert_eq!(api.names(EVENTS).await, ["new", "old", "seen-again"]);
