@@ -14,6 +14,9 @@ use super::{Key, Outcome};
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
+/// No key waits longer for its next turn. An object may say any length of time, and a time has an end.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A key that is not here is idle. Keys are in order wherever order shows.
 #[derive(Debug)]
 pub(super) struct Schedule<K> {
@@ -176,7 +179,7 @@ impl<K: Key> Schedule<K> {
         match (again, after) {
             (Some(added), _) => self.come_after_window(key, added, now),
             (None, Some(after)) => {
-                let due = now + after;
+                let due = now + after.min(LONGEST_WAIT);
                 entry.phase = Phase::Timed { due, added: None };
                 self.timers.insert((due, key));
             }

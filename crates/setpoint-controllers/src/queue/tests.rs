@@ -28,6 +28,7 @@ impl Work<String> for Scripted {
             Some("fails") => Outcome::Failed(Retry::BackOff),
             Some("refused") => Outcome::Failed(Retry::Never),
             Some("later") => Outcome::Until(Duration::from_secs(100)),
+            Some("never") => Outcome::Until(Duration::MAX),
             Some("panics") if tries == 1 => panic!("a fault"),
             _ => Outcome::Done,
         }
@@ -65,6 +66,15 @@ impl Running {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         std::iter::from_fn(|| self.log.try_recv().ok()).collect()
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_without_end_ends_nothing() {
+    let mut running = run(1);
+    running.queue.add("never".to_owned());
+    assert_eq!(running.during(2).await, ["never@0"]);
+    running.queue.add("other".to_owned());
+    assert_eq!(running.during(2).await, ["other@2"], "the queue goes on");
 }
 
 #[tokio::test(start_paused = true)]
