@@ -28,6 +28,9 @@ pub enum Error {
 pub enum SpecError {
     #[error("{target}: {field}: {message}")]
     Field { target: String, field: String, message: String },
+    /// A volume that a Pod mounts is not there, or is something else.
+    #[error("MountVolume.SetUp failed for volume {volume:?} : {message}")]
+    Mount { volume: String, message: String },
     #[error("the deployer {deployer} cannot {ability}: choose an environment whose deployer can")]
     Unable { deployer: String, ability: String },
     #[error(transparent)]

@@ -48,7 +48,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use setpoint_deployer::process::{launch, shim};
+use setpoint_deployer::process::{descriptors, launch, shim};
 
 use crate::outcome::Outcome;
 use crate::terminal::inert_lines;
@@ -107,6 +107,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    descriptors::close_on_exec();
     hidden().unwrap_or_else(visible)
 }
 

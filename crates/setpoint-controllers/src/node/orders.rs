@@ -7,9 +7,14 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use setpoint_core::observation::Mark;
+use setpoint_core::pod::environment::Environment;
+use setpoint_core::pod::limits::shortened;
 use setpoint_core::pod::status::Hold;
 use setpoint_core::pod::{Found, Needs, NodeFacts, TokenNeed, environment, volumes};
 use setpoint_deployer::provider::{Body, Order, PodOrder};
+
+/// How much of a message is kept: it may quote a name of any length, and every container's status repeats it.
+const MESSAGE_BYTES: usize = 1024;
 
 /// Why there is no order.
 #[derive(Debug)]
@@ -48,18 +53,12 @@ pub(super) async fn order(
     let spec = pod.spec.clone().unwrap_or_default();
     let volumes = volumes::resolve(pod, &found, node).map_err(|error| {
         let message = format!("MountVolume.SetUp failed for volume {:?} : {}", error.volume, error.error);
-        Obstacle::Missing(Hold { container: None, reason: "ContainerCreating".to_owned(), message }, "FailedMount")
+        Obstacle::Missing(hold(None, "ContainerCreating", &message), "FailedMount")
     })?;
-    let (mut variables, mut skipped) = (BTreeMap::new(), Vec::new());
-    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
-        let environment = environment::resolve(pod, container, &found, node).map_err(|error| {
-            let reason = "CreateContainerConfigError".to_owned();
-            let hold = Hold { container: Some(container.name.clone()), reason, message: error.to_string() };
-            Obstacle::Missing(hold, "Failed")
-        })?;
-        skipped.extend(environment.skipped);
-        variables.insert(container.name.clone(), environment.variables);
-    }
+    let Environment { variables, skipped } = environment::resolve(pod, &found, node).map_err(|error| {
+        let message = error.error.to_string();
+        Obstacle::Missing(hold(Some(&error.container), "CreateContainerConfigError", &message), "Failed")
+    })?;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, name, uid) = (text(&pod.metadata.namespace), text(&pod.metadata.name), text(&pod.metadata.uid));
     let mark = Mark {
@@ -75,6 +74,12 @@ pub(super) async fn order(
         body: Body::Pod(Box::new(PodOrder { namespace, name, uid, spec, variables, volumes })),
     };
     Ok(Prepared { order, skipped, tokens: found.tokens })
+}
+
+/// Why a Pod is not made, in so many words.
+pub(super) fn hold(container: Option<&str>, reason: &str, message: &str) -> Hold {
+    let (container, reason) = (container.map(str::to_owned), reason.to_owned());
+    Hold { container, reason, message: shortened(message, MESSAGE_BYTES) }
 }
 
 /// Looks up what a Pod refers to.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use setpoint_core::pod::{Needs, TokenNeed};
-use setpoint_deployer::provider::{Body, Order};
+use setpoint_deployer::provider::{Body, Order, Volume, VolumeFile};
 use tokio::time::Instant;
 
 /// How often a Pod's volumes are looked at.
@@ -74,7 +74,14 @@ pub(super) fn due(pod: &Pod, last: Option<&Given>) -> Option<Duration> {
 fn content(order: &Order) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Body::Pod(pod) = &order.body {
-        serde_json::to_vec(&pod.volumes).unwrap_or_default().hash(&mut hasher);
+        for (name, volume) in &pod.volumes {
+            name.hash(&mut hasher);
+            let files = if let Volume::Files(files) = volume { files.iter().collect() } else { Vec::new() };
+            files.len().hash(&mut hasher);
+            for (path, VolumeFile { content, mode }) in files {
+                (path, content, mode).hash(&mut hasher);
+            }
+        }
     }
     hasher.finish()
 }

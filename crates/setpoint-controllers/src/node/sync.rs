@@ -14,7 +14,7 @@ use setpoint_core::pod::agent::{self, Act, Facts, InstanceFacts, RunState};
 use setpoint_core::pod::status::Hold;
 use setpoint_core::pod::{NodeFacts, NoticeKind};
 use setpoint_deployer::provider::{Instance, Scope};
-use setpoint_deployer::{Provider, Retry};
+use setpoint_deployer::{Provider, Retry, SpecError};
 
 use super::Uid;
 use super::dispatch::{Dispatch, Hears, node_of};
@@ -265,7 +265,7 @@ impl NodePods {
                         Ok(())
                     }
                     Err(error) if error.retry() != Retry::Never => return Err(error.into()),
-                    Err(error) => Err((refused(&error), "Failed")),
+                    Err(error) => Err(refused(&error)),
                 }
             }
             Err(Obstacle::Api(error)) => return Err(error.into()),
@@ -453,9 +453,15 @@ fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What a provider would refuse again.
-fn refused(error: &setpoint_deployer::Error) -> Hold {
-    Hold { container: None, reason: "CreateContainerError".to_owned(), message: error.to_string() }
+/// What a provider would refuse again, and the reason of the Event that says so.
+fn refused(error: &setpoint_deployer::Error) -> (Hold, &'static str) {
+    let message = error.to_string();
+    match error {
+        setpoint_deployer::Error::Spec(SpecError::Mount { .. }) => {
+            (orders::hold(None, "ContainerCreating", &message), "FailedMount")
+        }
+        _ => (orders::hold(None, "CreateContainerError", &message), "Failed"),
+    }
 }
 
 /// What comes next, or a look after this long if that is sooner.

@@ -31,14 +31,6 @@ pub struct VolumeFile {
 }
 
 impl Variables {
-    /// Sets a variable, in the place where it stood if it was set before.
-    pub fn set(&mut self, name: &str, value: String) {
-        match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value,
-            None => self.0.push((name.to_owned(), value)),
-        }
-    }
-
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

@@ -6,6 +6,8 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret, VolumeProjection};
 use thiserror::Error;
 
+use super::limits::{LimitError, MAX_VOLUME_BYTES};
+
 /// How long a token lives where a Pod does not say.
 const TOKEN_SECONDS: i64 = 3600;
 
@@ -48,6 +50,10 @@ pub enum ReferenceError {
     NoToken { audience: String },
     #[error("{field}: {message}")]
     Field { field: String, message: String },
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    #[error("the files of the Pod's volumes may have {MAX_VOLUME_BYTES} bytes together")]
+    Volumes,
 }
 
 impl Needs {

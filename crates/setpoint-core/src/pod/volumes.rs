@@ -9,12 +9,15 @@ use k8s_openapi::api::core::v1::{
 
 use super::content::{Volume, VolumeFile};
 use super::fields::{self, NodeFacts};
+use super::limits::MAX_VOLUME_BYTES;
 use super::references::{Found, ReferenceError, TokenNeed};
 
 /// Who may read a file where the Pod does not say.
 const DEFAULT_MODE: i32 = 0o644;
 /// Who may read a token where the Pod does not say: its owner alone.
 const TOKEN_MODE: u32 = 0o600;
+/// What a file costs besides its path and its content.
+const FILE_OVERHEAD: usize = 256;
 
 /// What a volume could not be made of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,17 +31,25 @@ pub struct VolumeError {
 /// The content of each of a Pod's volumes by name.
 pub fn resolve(pod: &Pod, found: &Found, node: &NodeFacts) -> Result<BTreeMap<String, Volume>, VolumeError> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mut bytes = 0;
     volumes
         .map(|source| {
-            let volume = content(source, pod, found, node);
+            let volume = content(source, pod, found, node, &mut bytes);
             let volume = volume.map_err(|error| VolumeError { volume: source.name.clone(), error })?;
             Ok((source.name.clone(), volume))
         })
         .collect()
 }
 
-fn content(source: &VolumeSource, pod: &Pod, found: &Found, node: &NodeFacts) -> Result<Volume, ReferenceError> {
-    let mut files = Files { pod, found, node, files: BTreeMap::new() };
+/// The content of a volume. `bytes` counts those of all volumes of the Pod.
+fn content(
+    source: &VolumeSource,
+    pod: &Pod,
+    found: &Found,
+    node: &NodeFacts,
+    bytes: &mut usize,
+) -> Result<Volume, ReferenceError> {
+    let mut files = Files { pod, found, node, bytes, files: BTreeMap::new() };
     if source.empty_dir.is_some() {
         return Ok(Volume::Empty);
     } else if let Some(host) = &source.host_path {
@@ -65,10 +76,21 @@ struct Files<'a> {
     pod: &'a Pod,
     found: &'a Found,
     node: &'a NodeFacts,
+    bytes: &'a mut usize,
     files: BTreeMap<String, VolumeFile>,
 }
 
 impl Files<'_> {
+    /// Adds a file, which replaces one of the same path.
+    fn add(&mut self, path: &str, content: &[u8], mode: u32) -> Result<(), ReferenceError> {
+        *self.bytes = self.bytes.saturating_add(path.len() + content.len() + FILE_OVERHEAD);
+        if *self.bytes > MAX_VOLUME_BYTES {
+            return Err(ReferenceError::Volumes);
+        }
+        self.files.insert(path.to_owned(), VolumeFile { content: content.to_vec(), mode });
+        Ok(())
+    }
+
     fn add_projection(&mut self, part: &VolumeProjection, mode: Option<i32>) -> Result<(), ReferenceError> {
         if let Some(map) = &part.config_map {
             self.add_config_map(&map.name, map.items.as_deref(), map.optional, mode)
@@ -79,9 +101,8 @@ impl Files<'_> {
         } else if let Some(token) = &part.service_account_token {
             let need = TokenNeed::new(token.audience.as_deref(), token.expiration_seconds);
             let missing = || ReferenceError::NoToken { audience: need.audience.clone() };
-            let content = self.found.tokens.get(&need).ok_or_else(missing)?.clone().into_bytes();
-            self.files.insert(token.path.clone(), VolumeFile { content, mode: TOKEN_MODE });
-            Ok(())
+            let content = self.found.tokens.get(&need).ok_or_else(missing)?;
+            self.add(&token.path, content.as_bytes(), TOKEN_MODE)
         } else {
             let message = "this source of files is not supported here".to_owned();
             Err(ReferenceError::Field { field: "projected.sources".to_owned(), message })
@@ -125,18 +146,11 @@ impl Files<'_> {
     ) -> Result<(), ReferenceError> {
         let default = permissions(None, mode);
         let Some(items) = items.filter(|items| !items.is_empty()) else {
-            let all = contents.into_iter();
-            self.files.extend(
-                all.map(|(key, content)| (key.to_owned(), VolumeFile { content: content.to_vec(), mode: default })),
-            );
-            return Ok(());
+            return contents.into_iter().try_for_each(|(key, content)| self.add(key, content, default));
         };
         for item in items {
             match contents.get(item.key.as_str()) {
-                Some(content) => {
-                    let file = VolumeFile { content: content.to_vec(), mode: permissions(item.mode, mode) };
-                    self.files.insert(item.path.clone(), file);
-                }
+                Some(content) => self.add(&item.path, content, permissions(item.mode, mode))?,
                 None if optional.unwrap_or(false) => {}
                 None => {
                     let namespace = self.pod.metadata.namespace.clone().unwrap_or_default();
@@ -160,8 +174,7 @@ impl Files<'_> {
             } else {
                 continue;
             };
-            let file = VolumeFile { content: value.into_bytes(), mode: permissions(item.mode, mode) };
-            self.files.insert(item.path.clone(), file);
+            self.add(&item.path, value.as_bytes(), permissions(item.mode, mode))?;
         }
         Ok(())
     }
@@ -290,5 +303,19 @@ mod tests {
         for (name, source, expected) in rows {
             assert_eq!(resolved(source), Err(format!("volume \"v\": {expected}")), "{name}");
         }
+    }
+
+    #[test]
+    fn the_volumes_of_a_pod_hold_so_much_together_and_no_more() {
+        let big = "x".repeat(1 << 20);
+        let found = Found { config_maps: object(json!({"big": {"data": {"file": big}}})), ..Found::default() };
+        let volumes = |count: usize| {
+            let volume = |number| json!({"name": format!("v{number}"), "configMap": {"name": "big"}});
+            let pod = pod(json!({"spec": {"volumes": (0..count).map(volume).collect::<Vec<_>>()}}));
+            resolve(&pod, &found, &node()).map(|volumes| volumes.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(volumes(15), Ok(15));
+        let error = volumes(1000).unwrap_err();
+        assert!(error.starts_with("volume \"v15\": ") && error.contains("16777216 bytes"), "{error}");
     }
 }

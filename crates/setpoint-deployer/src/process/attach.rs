@@ -5,12 +5,13 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::FileType;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
+use super::beneath;
 use super::record::ATTACH;
 use super::shim::Hello;
 use crate::session::{CommandExit, Terminal, TerminalSize};
@@ -47,10 +48,11 @@ pub(super) async fn join(folder: &Path, container: &str, terminal: Terminal) -> 
     }
 }
 
-/// Says what is wanted. The path may be longer than an address can be, so it is reached through the open folder.
+/// Says what is wanted. The path may be longer than an address can be, so it is reached through a handle; and that is no
+/// link to the socket of another program.
 async fn greet(folder: &Path, hello: &Hello) -> io::Result<UnixStream> {
-    let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{ATTACH}", opened.as_raw_fd())).await?;
+    let socket = beneath::handle(&folder.join(ATTACH), 1, FileType::Socket)?;
+    let mut stream = UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd())).await?;
     let mut line = serde_json::to_vec(hello)?;
     line.push(b'\n');
     stream.write_all(&line).await?;

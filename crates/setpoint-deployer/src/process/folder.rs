@@ -14,6 +14,7 @@ use super::files::{remove_if_there, write_files};
 use super::inspection::mount_place;
 use super::order::{InstanceOrder, container_root};
 use super::record::{LOCK, ORDER};
+use super::termination_log;
 use crate::provider::{PodOrder, Volume};
 
 /// What a folder is called while it is built, and while it is removed.
@@ -21,7 +22,7 @@ const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
 
 /// No order is longer: it holds a Pod of at most 3 MiB, as the API takes it, and its variables.
-const MAX_ORDER_BYTES: u64 = 16 << 20;
+pub(super) const MAX_ORDER_BYTES: u64 = 16 << 20;
 
 /// Builds the folder of an instance beside its place, then puts it there. `false` if there was one already.
 pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder) -> io::Result<bool> {
@@ -195,7 +196,7 @@ impl Layout {
             }
             symlink(target, folder.join(name))?;
         }
-        Ok(())
+        termination_log::link(&root, container)
     }
 }
 

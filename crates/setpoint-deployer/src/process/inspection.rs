@@ -5,23 +5,26 @@ use std::path::{Component, Path};
 
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, VolumeMount};
 
+use super::privileges::{Ourselves, Unable, unable_for_container, unable_for_pod};
+use super::termination_log::{self, Placement};
 use crate::error::{Error, Result, SpecError};
 use crate::provider::{Body, Order, PodOrder, Volume};
 
 /// The name under which the folder of a volume keeps its present files, and what its own entries begin with.
 pub(super) const RESERVED_PREFIX: &str = "..";
 
-/// The Pod of an order, if it can run as processes of a user with this id.
-pub(super) fn inspect(order: &Order, our_user: u32) -> Result<&PodOrder> {
+/// The Pod of an order, if it can run as processes that we start.
+pub(super) fn inspect(order: &Order, ourselves: Ourselves) -> Result<&PodOrder> {
     let Body::Pod(pod) = &order.body else {
         return Err(SpecError::Unable { deployer: "process".to_owned(), ability: "run Machines".to_owned() }.into());
     };
-    let inspector = Inspector { pod, target: &order.name, our_user };
+    let inspector = Inspector { pod, target: &order.name, ourselves, our_user: ourselves.user };
     if order.intent().is_empty() {
         return Err(inspector.wrong("mark.intent".to_owned(), "an instance is made under an intent"));
     }
     inspector.volumes()?;
     inspector.groups()?;
+    inspector.able("spec", unable_for_pod(&pod.spec))?;
     inspector.containers()?;
     Ok(pod)
 }
@@ -29,6 +32,7 @@ pub(super) fn inspect(order: &Order, our_user: u32) -> Result<&PodOrder> {
 struct Inspector<'o> {
     pod: &'o PodOrder,
     target: &'o str,
+    ourselves: Ourselves,
     our_user: u32,
 }
 
@@ -58,6 +62,10 @@ impl Inspector<'_> {
             }
         }
         Ok(())
+    }
+
+    fn able(&self, field: &str, unable: Option<Unable>) -> Result<()> {
+        unable.map_or(Ok(()), |Unable { field: inner, message }| Err(self.wrong(format!("{field}.{inner}"), message)))
     }
 
     /// Only root can give processes other groups.
@@ -123,6 +131,8 @@ impl Inspector<'_> {
             return Err(self.wrong(format!("{field}.volumeDevices"), "processes cannot have devices of their own"));
         }
         self.mounts(field, container.volume_mounts.as_deref().unwrap_or_default())?;
+        self.termination_log(field, container)?;
+        self.able(field, unable_for_container(container, self.ourselves))?;
         self.ports(field, container)?;
         self.user(field, container)
     }
@@ -150,6 +160,15 @@ impl Inspector<'_> {
             places.push(place);
         }
         Ok(())
+    }
+
+    fn termination_log(&self, field: &str, container: &Container) -> Result<()> {
+        let message = match termination_log::placement(container) {
+            Placement::Linked(_) | Placement::Hidden => return Ok(()),
+            Placement::Invalid => "must be a path without `..`, and not the root",
+            Placement::Mounted => "lies within a mount: choose a path outside of the container's volumes",
+        };
+        Err(self.wrong(format!("{field}.terminationMessagePath"), message))
     }
 
     fn ports(&self, field: &str, container: &Container) -> Result<()> {
@@ -219,11 +238,15 @@ fn is_inner(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::CapabilitySet;
     use serde_json::{Value, json};
     use setpoint_core::observation::Mark;
 
     use super::*;
     use crate::provider::{Variables, VolumeFile};
+
+    const ROOT: Ourselves = Ourselves { user: 0, capabilities: CapabilitySet::all() };
+    const SOMEBODY: Ourselves = Ourselves { user: 1000, capabilities: CapabilitySet::empty() };
 
     fn order(spec: Value) -> Order {
         let file = VolumeFile { content: b"hidden".to_vec(), mode: 0o600 };
@@ -319,6 +342,31 @@ mod tests {
                 "spec.containers[0].volumeMounts[0].subPathExpr",
             ),
             (
+                "a termination message in a volume",
+                with_container(json!({
+                    "volumeMounts": [{"name": "data", "mountPath": "/a"}], "terminationMessagePath": "/a/b/why",
+                })),
+                "spec.containers[0].terminationMessagePath",
+            ),
+            (
+                "a termination message that climbs out",
+                with_container(json!({"terminationMessagePath": "../../order.json"})),
+                "spec.containers[0].terminationMessagePath",
+            ),
+            (
+                "kernel parameters",
+                json!({
+                    "containers": [{"name": "a", "command": ["a"]}],
+                    "securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]},
+                }),
+                "spec.securityContext.sysctls",
+            ),
+            (
+                "a profile of system calls from a file",
+                with_container(json!({"securityContext": {"seccompProfile": {"type": "Localhost"}}})),
+                "spec.containers[0].securityContext.seccompProfile",
+            ),
+            (
                 "a device",
                 with_container(json!({"volumeDevices": [{"name": "d", "devicePath": "/dev/d"}]})),
                 "spec.containers[0].volumeDevices",
@@ -350,7 +398,7 @@ mod tests {
             ),
         ];
         for (name, spec, field) in rows {
-            let error = inspect(&order(spec), 1000).expect_err(name);
+            let error = inspect(&order(spec), SOMEBODY).expect_err(name);
             let Error::Spec(SpecError::Field { field: found, .. }) = &error else { panic!("{name}: {error}") };
             assert_eq!(found, field, "{name}");
             assert!(!format!("{error} {error:?}").contains("hid"), "{name}: {error}");
@@ -360,24 +408,24 @@ mod tests {
     #[test]
     fn root_is_refused_where_it_is_not_wanted() {
         let spec = || with_container(json!({"securityContext": {"runAsNonRoot": true}}));
-        let error = inspect(&order(spec()), 0).expect_err("root");
+        let error = inspect(&order(spec()), ROOT).expect_err("root");
         assert!(error.to_string().contains("spec.containers[0].securityContext.runAsNonRoot"), "{error}");
-        inspect(&order(spec()), 1000).expect("somebody who is not root");
+        inspect(&order(spec()), SOMEBODY).expect("somebody who is not root");
     }
 
     #[test]
     fn an_ordinary_pod_can_run() {
         let mounts =
             json!([{"name": "data", "mountPath": "/data/"}, {"name": "data", "mountPath": "/etc", "subPath": "a"}]);
-        let fields = json!({"volumeMounts": mounts, "ports": [{"containerPort": 80, "hostPort": 0}]});
-        inspect(&order(with_container(fields)), 1000).expect("it can run");
+        let fields = json!({"volumeMounts": mounts, "terminationMessagePath": "/var/why", "ports": [{"containerPort": 80, "hostPort": 0}]});
+        inspect(&order(with_container(fields)), SOMEBODY).expect("it can run");
     }
 
     #[test]
     fn machines_are_not_for_processes() {
         let order = Order { body: Body::Machine(Default::default()), ..order(json!({"containers": []})) };
         assert_eq!(
-            inspect(&order, 0).expect_err("a Machine").to_string(),
+            inspect(&order, ROOT).expect_err("a Machine").to_string(),
             "the deployer process cannot run Machines: choose an environment whose deployer can"
         );
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -15,11 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, SecurityContext};
+use rustix::fs::FileType;
 use rustix::process::{Pid, Resource, Rlimit, Signal, Uid};
-use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{CapabilitySet, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde::{Deserialize, Serialize};
 
 use super::order::{InstanceOrder, container_root};
+use super::privileges::Restrictions;
+use super::{beneath, capabilities, descriptors, read_only, system_calls, termination_log};
 
 /// The hidden subcommand that [`run`] stands behind.
 pub const SUBCOMMAND: &str = "shim-exec";
@@ -45,7 +49,7 @@ pub struct Settings {
     /// If none is named for another user, it is the one of the user's own number: never ours.
     pub group: Option<u32>,
     pub groups: Option<Vec<u32>>,
-    pub has_no_new_privileges: bool,
+    pub restrictions: Restrictions,
     /// The container's own folder.
     pub root: PathBuf,
     /// Where to work, as seen from there.
@@ -57,7 +61,12 @@ impl Settings {
     pub fn of(order: &InstanceOrder, folder: &Path, container: &Container) -> Settings {
         let own = container.security_context.clone().unwrap_or_default();
         let pod = order.pod.spec.security_context.clone().unwrap_or_default();
-        let SecurityContext { run_as_user, run_as_group, allow_privilege_escalation, .. } = own;
+        let is_read_only = own.read_only_root_filesystem == Some(true);
+        let restrictions = Restrictions {
+            writable: is_read_only.then(|| read_only::writable(order, folder, container)),
+            ..Restrictions::of(&pod, &own)
+        };
+        let SecurityContext { run_as_user, run_as_group, .. } = own;
         let PodSecurityContext { run_as_user: user, run_as_group: group, supplemental_groups, fs_group, .. } = pod;
         let id = |id: i64| u32::try_from(id).ok();
         let groups: Vec<u32> = supplemental_groups.into_iter().flatten().chain(fs_group).filter_map(id).collect();
@@ -67,7 +76,7 @@ impl Settings {
             group: run_as_group.or(group).and_then(id).or(user.filter(|user| !is_own(*user))),
             // Who becomes somebody else must not keep our groups.
             groups: (user.is_some() || !groups.is_empty()).then_some(groups),
-            has_no_new_privileges: allow_privilege_escalation == Some(false),
+            restrictions,
             root: container_root(folder, &container.name),
             directory: container.working_dir.clone().unwrap_or_default().into(),
             ..Settings::default()
@@ -88,14 +97,9 @@ pub fn variables(order: &InstanceOrder, folder: &Path, container: &str) -> BTree
     let mut variables = order.variables(container, folder);
     let root = container_root(folder, container);
     variables.entry("HOME".to_owned()).or_insert_with(|| root.to_string_lossy().into_owned());
-    let last_words = termination_log(folder, container).to_string_lossy().into_owned();
+    let last_words = termination_log::file(folder, container).to_string_lossy().into_owned();
     variables.insert("SETPOINT_TERMINATION_LOG".to_owned(), last_words);
     variables
-}
-
-/// Where a container may leave its last words.
-pub(super) fn termination_log(folder: &Path, container: &str) -> PathBuf {
-    folder.join("containers").join(container).join("termination-log")
 }
 
 /// Becomes the command: `SETTINGS COMMAND [ARGUMENT…]`. Returns only if that fails.
@@ -108,9 +112,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     // Opened so that it closes by itself when the command begins.
-    let report = settings.report.as_ref().and_then(|path| OpenOptions::new().write(true).open(path).ok());
+    let report = settings.report.as_ref().and_then(|path| open_report(path).ok());
     let error = match prepare(&settings) {
         Ok(()) => {
+            descriptors::close_on_exec();
             let error = Command::new(&program).args(arguments).exec();
             Failure { what: format!("cannot run {program:?}"), error }
         }
@@ -150,9 +155,22 @@ fn prepare(settings: &Settings) -> Result<(), Failure> {
     }
     // While we still are who made the folder. What the container names beyond it is for its user to reach.
     work_in(&settings.root)?;
+    let Restrictions { has_no_new_privileges, kept_capabilities, has_filtered_system_calls, writable } =
+        &settings.restrictions;
+    if let Some(writable) = writable {
+        let what = "cannot make the file system read-only (readOnlyRootFilesystem)".to_owned();
+        read_only::restrict(writable).map_err(|error| Failure { what, error: io::Error::other(error) })?;
+    }
+    let kept = kept_capabilities.map(CapabilitySet::from_bits_retain);
+    if let Some(kept) = kept {
+        capabilities::bound(kept).map_err(failed("cannot drop capabilities"))?;
+    }
     become_user(settings).map_err(failed("cannot become the user"))?;
     check_passage(settings)?;
-    if settings.has_no_new_privileges {
+    if let Some(kept) = kept {
+        capabilities::give_up(kept).map_err(failed("cannot drop capabilities"))?;
+    }
+    if *has_no_new_privileges {
         set_no_new_privs(true).map_err(failed("cannot give up new privileges"))?;
     }
     // After the user was changed, since that makes the kernel forget it.
@@ -164,7 +182,20 @@ fn prepare(settings: &Settings) -> Result<(), Failure> {
             return Err(Failure { what: "cannot follow its shim".to_owned(), error: io::Error::other("it has ended") });
         }
     }
-    if settings.directory.as_os_str().is_empty() { Ok(()) } else { work_in(&settings.directory) }
+    if !settings.directory.as_os_str().is_empty() {
+        work_in(&settings.directory)?;
+    }
+    if *has_filtered_system_calls {
+        let what = "cannot filter system calls (seccompProfile)".to_owned();
+        system_calls::restrict().map_err(|error| Failure { what, error })?;
+    }
+    Ok(())
+}
+
+/// Opened as the FIFO that it is, and as nothing that a Pod may have put in its place.
+fn open_report(path: &Path) -> io::Result<File> {
+    let fifo = beneath::handle(path, 3, FileType::Fifo)?;
+    OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", fifo.as_raw_fd()))
 }
 
 fn work_in(directory: &Path) -> Result<(), Failure> {

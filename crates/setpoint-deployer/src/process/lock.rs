@@ -1,11 +1,12 @@
 //! A lock that one process of this machine holds, and that is free as soon as it ends.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
+
+use super::beneath;
 
 #[derive(Debug)]
 pub(super) struct Lock(File);
@@ -25,7 +26,7 @@ impl Lock {
     }
 
     fn take(path: &Path, operation: FlockOperation) -> io::Result<Lock> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = beneath::append(path, 1)?;
         loop {
             match flock(&file, operation) {
                 Err(rustix::io::Errno::INTR) => {}

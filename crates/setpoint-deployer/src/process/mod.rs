@@ -5,11 +5,15 @@
 //! the control plane's side; `verbs` is what it does, `instances` what it knows.
 
 mod attach;
+mod beneath;
+mod capabilities;
 pub mod cgroup;
+pub mod descriptors;
 pub mod driver;
 mod exec;
 mod files;
 mod folder;
+mod host_path;
 mod index;
 mod inspection;
 mod instances;
@@ -19,9 +23,11 @@ mod lock;
 mod logs;
 pub mod order;
 mod ports;
+mod privileges;
 mod probe;
 pub mod process_table;
 pub mod provider;
+mod read_only;
 mod readiness;
 pub mod record;
 mod revival;
@@ -29,6 +35,8 @@ pub mod shim;
 mod shim_process;
 mod sight;
 mod subject;
+mod system_calls;
+mod termination_log;
 mod turns;
 mod verbs;
 

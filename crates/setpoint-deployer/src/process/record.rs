@@ -4,7 +4,7 @@
 //! they tell of does not survive a loss of power either.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use setpoint_core::pod::PodState;
 
+use super::beneath;
 use super::cgroup::Cgroup;
 use super::process_table::Identity;
 
@@ -56,16 +57,15 @@ pub struct StopRecord {
 
 /// Reads a file of an instance; nothing if it is not there.
 pub fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> io::Result<Option<T>> {
-    let path = folder.join(name);
-    let length = match fs::metadata(&path) {
-        Ok(metadata) => metadata.len(),
+    let file = match beneath::open(&folder.join(name), 1) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+        opened => opened?,
     };
-    if length > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{name} has {length} bytes")));
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{name} has more than {MAX_BYTES} bytes")));
     }
-    let bytes = fs::read(&path)?;
     serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from)
 }
 
@@ -76,7 +76,7 @@ pub fn write<T: Serialize>(folder: &Path, name: &str, value: &T) -> io::Result<(
 
 pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let next = folder.join(format!("{name}.next"));
-    fs::write(&next, bytes)?;
+    beneath::create(&next, 1, 0o600)?.write_all(bytes)?;
     fs::rename(&next, folder.join(name))
 }
 

@@ -11,7 +11,8 @@ use rustix::process::Signal;
 use setpoint_core::observation::Mark;
 use setpoint_core::pod::PodState;
 
-use super::folder;
+use super::folder::{self, MAX_ORDER_BYTES};
+use super::host_path;
 use super::instances::{Content, Known, announced};
 use super::leftovers;
 use super::lock::Lock;
@@ -45,6 +46,14 @@ impl Place {
     fn make(&self, id: Box<str>, order: &Order, pod: &PodOrder) -> Result<Box<str>> {
         let failed = |error: io::Error| fault(Operation::Create, &order.name, &error);
         let mut instance = InstanceOrder::new(&id, order, pod, self.settings.log_limits, Timestamp::now());
+        if !self.look(|instances| instances.get(&id).is_some()).map_err(failed)? {
+            host_path::check(&pod.spec)?;
+        }
+        // One that is written and can never be read again would be nobody's.
+        if serde_json::to_vec(&instance).map_err(|error| failed(error.into()))?.len() as u64 > MAX_ORDER_BYTES {
+            let message = format!("with its variables it takes more than {MAX_ORDER_BYTES} bytes to write down");
+            return Err(Error::field(&order.name, "spec", message));
+        }
         {
             let _lock = self.lock_folder().map_err(failed)?;
             let (is_there, taken) =

@@ -4,3 +4,6 @@ mod api_bodies;
 mod api_owners;
 mod api_size;
 mod api_watches;
+mod pod_environment;
+mod pod_place;
+mod pod_process;

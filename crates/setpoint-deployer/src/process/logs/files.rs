@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use crate::process::beneath;
+
 /// There are never more files of one run.
 const MAX_FILES: u32 = 64;
 
@@ -71,7 +73,7 @@ impl RunFiles {
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<Option<LogFile>> {
-        let file = match File::open(path) {
+        let file = match beneath::open(path, 1) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };

@@ -16,7 +16,7 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ use self::clock::Clock;
 use self::reaper::{Reaper, Status};
 use self::spawn::{Spawned, Spawner};
 use super::cgroup::Cgroup;
-use super::launch;
 use super::order::{InstanceOrder, container_root};
 use super::process_table::Identity;
 use super::record::{self, ContainerProcess, StateRecord, StopRecord};
+use super::termination_log;
 
 /// The hidden subcommand that [`run`] stands behind.
 pub const SUBCOMMAND: &str = "shim";
@@ -57,9 +57,6 @@ const SAVE_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long the end of a container waits for somebody outside who still holds something of it.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The longest last words.
-const MAX_LAST_WORDS_BYTES: u64 = 4096;
 
 /// What comes to the shim from its tasks.
 enum Event {
@@ -407,12 +404,7 @@ impl Shim {
 
     /// What a container left to be told, or else the end of its log, if it wants that.
     fn last_words(&self, container: &Container, run: u32, status: Status) -> String {
-        let mut bytes = Vec::new();
-        let path = launch::termination_log(&self.spawner.folder, &container.name);
-        if let Ok(file) = File::open(path) {
-            // What cannot be read was not said.
-            let _ = file.take(MAX_LAST_WORDS_BYTES).read_to_end(&mut bytes);
-        }
+        let bytes = termination_log::read(&self.spawner.folder, &container.name);
         let falls_back = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
         if bytes.is_empty() && falls_back && status.code != 0 {
             return log_file::last_words(&self.spawner.log_folder(&container.name), run).unwrap_or_default();

@@ -1,18 +1,19 @@
 //! Starts a run of a container: its control group, its log, its input and output, and the launcher that becomes it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 use parking_lot::Mutex;
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode};
 use rustix::pty::OpenptFlags;
-use setpoint_core::pod::expansion::expand;
+use setpoint_core::pod::arguments;
+use setpoint_core::pod::limits::ProcessBytes;
 use setpoint_core::pod::supervisor::RunKey;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -27,6 +28,7 @@ use crate::process::cgroup::{Cgroup, Limits, Unlimited};
 use crate::process::launch::{self, Settings};
 use crate::process::order::InstanceOrder;
 use crate::process::process_table::Identity;
+use crate::process::{beneath, termination_log};
 
 /// The binary that we are ourselves, also if its file has been replaced since.
 pub(super) const OWN_EXECUTABLE: &str = "/proc/self/exe";
@@ -72,13 +74,10 @@ impl Spawner {
     pub(super) fn spawn(&self, key: RunKey, container: &Container, joint: &Joint) -> io::Result<Spawned> {
         let name = &container.name;
         let variables = launch::variables(&self.order, &self.folder, name);
-        let arguments = arguments(container, |name| variables.get(name).map(String::as_str))?;
+        let arguments = command_line(container, &variables)?;
         let log = LogFile::begin(&self.log_folder(name), key.run, self.order.log_limits)?;
         let (report, receiver) = self.open_report(name)?;
-        let last_words = launch::termination_log(&self.folder, name);
-        fs::write(&last_words, "")?;
-        // Whoever the container runs as may write it.
-        fs::set_permissions(&last_words, fs::Permissions::from_mode(0o666))?;
+        termination_log::begin(&self.folder, name)?;
         let has_terminal = container.tty == Some(true);
         let pipes = if has_terminal { Pipes::terminal() } else { Pipes::plain(container.stdin == Some(true)) }?;
 
@@ -131,7 +130,8 @@ impl Spawner {
             _ => {}
         }
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR)?;
-        let receiver = pipe::OpenOptions::new().open_receiver(&path)?;
+        let fifo = beneath::handle(&path, 3, FileType::Fifo)?;
+        let receiver = pipe::OpenOptions::new().open_receiver(format!("/proc/self/fd/{}", fifo.as_raw_fd()))?;
         Ok((path, receiver))
     }
 
@@ -206,12 +206,12 @@ impl Pipes {
 }
 
 /// The command with its arguments, and the values of variables in it.
-fn arguments<'a>(container: &Container, value: impl Fn(&str) -> Option<&'a str>) -> io::Result<Vec<String>> {
-    let command = container.command.as_deref().unwrap_or_default();
-    if command.is_empty() {
+fn command_line(container: &Container, variables: &BTreeMap<String, String>) -> io::Result<Vec<String>> {
+    if container.command.as_deref().unwrap_or_default().is_empty() {
         let message = "a container that runs as a process needs a `command`: there is no image to take one from";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let all = command.iter().chain(container.args.iter().flatten());
-    Ok(all.map(|argument| expand(argument, &value)).collect())
+    let mut bytes = ProcessBytes::of_variables(variables);
+    let resolved = arguments::resolve(container, &mut bytes, |name| variables.get(name).map(String::as_str));
+    resolved.map_err(io::Error::other)
 }
