@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// Writes a file that only its owner may read, and whose owner stays the same. A reader sees the old content or the new.
@@ -21,6 +21,34 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()?;
     rename(&aside, path)
+}
+
+/// Takes everything in a folder, and the folder itself, from all but its owner. Links are not followed.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        close_to_others(&folder)?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                // The owner of the folder may be removing what it no longer needs.
+                absent(close_to_others(&entry.path()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes a file or a folder from all but its owner.
+pub fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    match mode & 0o077 {
+        0 => Ok(()),
+        _ => fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700)),
+    }
 }
 
 /// Renames a file or folder within its folder.

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use fjall::PersistMode;
 
+use crate::acknowledged::{Acknowledged, AcknowledgedFile};
 use crate::engine::{Batch, Engine};
-use crate::folder::{FORMAT, Folder};
+use crate::folder::{ACKNOWLEDGED, FIRST_ACKNOWLEDGED, FORMAT, Folder};
 use crate::journal;
 use crate::key::NoRandomness;
 use crate::key_file::KeyFileError;
@@ -31,6 +32,8 @@ pub enum OpenError {
     Newer { found: u32 },
     #[error("the data folder is damaged: {0}; restore a backup")]
     Damaged(String),
+    #[error("the store is not whole: {0}; restore the whole folder from one backup")]
+    Missing(String),
     #[error("the data folder cannot be read or written")]
     Folder(#[from] io::Error),
     #[error("the storage engine cannot open its files")]
@@ -64,6 +67,7 @@ impl EmbeddedStore {
         let folder = Folder::prepare(folder, |aside| Ok(Tables::open(aside).map(drop)?))?;
         let mut tables = journal::open(&folder.engine(), Tables::open)?;
         let Loaded { mut state, stale } = load(&tables, &sealer)?;
+        check(&folder, &state)?;
         sealer.save_keys()?;
         if stale > 0 {
             tracing::info!(values = stale, "sealing what is plain or under an old key");
@@ -75,10 +79,39 @@ impl EmbeddedStore {
             state = again.state;
         }
         sealer.settle()?;
+        let acknowledged = acknowledge(&folder, &state)?;
         let (revision, oldest, keys) = (state.revision(), state.history.oldest(), state.len());
         tracing::info!(revision, oldest, keys, elapsed = ?started.elapsed(), "store opened");
-        Ok(Self::start(Fjall { tables, sealer }, state, options)?)
+        Ok(Self::start(Fjall { tables, sealer, acknowledged }, state, options)?)
     }
+}
+
+/// What the store in a folder holds; `None` if there is none. Nothing is sealed anew and no key is made.
+pub(crate) fn read(folder: &Path, sealing: Sealing) -> Result<Option<State>, OpenError> {
+    let sealer = Sealer::new(sealing)?;
+    let Some(folder) = Folder::existing(folder)? else { return Ok(None) };
+    let tables = journal::open(&folder.engine(), Tables::open)?;
+    let loaded = load(&tables, &sealer)?;
+    check(&folder, &loaded.state)?;
+    Ok(Some(loaded.state))
+}
+
+/// Sees that everything is there that was acknowledged.
+fn check(folder: &Folder, state: &State) -> Result<(), OpenError> {
+    match folder.found >= FIRST_ACKNOWLEDGED {
+        true => Acknowledged::read(folder.path())?.check(state),
+        false => Ok(()),
+    }
+}
+
+/// Opens the file that says what is acknowledged from now on. A folder of before gets one.
+fn acknowledge(folder: &Folder, state: &State) -> Result<AcknowledgedFile, OpenError> {
+    let acknowledged = Acknowledged::of(state);
+    if folder.found < FIRST_ACKNOWLEDGED {
+        acknowledged.write(folder.path())?;
+        folder.settle()?;
+    }
+    Ok(AcknowledgedFile::open(folder.path(), acknowledged)?)
 }
 
 /// How many records of a whole state are written at once.
@@ -114,6 +147,7 @@ fn write(tables: &Tables, sealer: &Sealer, state: State) -> Result<(), OpenError
 pub struct Fjall {
     tables: Tables,
     sealer: Sealer,
+    acknowledged: AcknowledgedFile,
 }
 
 impl std::fmt::Debug for Fjall {
@@ -148,7 +182,9 @@ impl Engine for Fjall {
                 transaction.remove(history, revision.to_be_bytes());
             }
         }
-        transaction.commit().map_err(|error| error.to_string())
+        transaction.commit().map_err(|error| error.to_string())?;
+        batch.changes.iter().for_each(|change| self.acknowledged.last.add(change));
+        self.acknowledged.write().map_err(|error| format!("the file `{ACKNOWLEDGED}` cannot be written: {error}"))
     }
 }
 

@@ -51,6 +51,11 @@ pub(crate) fn open<E>(folder: &Path, open: impl Fn(&Path) -> Result<E, fjall::Er
     }
 }
 
+/// Whether there is a journal. An engine has one from its first batch on.
+pub(crate) fn exists(folder: &Path) -> io::Result<bool> {
+    Ok(newest_journal(folder)?.is_some())
+}
+
 /// Removes what attempts have kept, for good and before anything is written: an original that outlives its journal's
 /// opening would undo, at the next attempt, all that was acknowledged in between.
 fn remove_originals(folder: &Path) -> io::Result<()> {

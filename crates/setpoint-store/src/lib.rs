@@ -8,9 +8,10 @@
 //! `engine` has made the change durable; `watching` brings every event to the `queue` of whom it concerns, who reads
 //! it through a `subscription`; `resident` puts them together.
 //!
-//! On disk: `folder` says which engine counts, `tables` are the engine's, `record` is what they hold, `loading`
-//! reads it, and `sealing` says what of it is sealed, with a `key` of the `key_file`.
+//! On disk: `folder` says which engine counts, `tables` are the engine's, `record` is what they hold, `acknowledged` what must
+//! be in them, `loading` reads it, and `sealing` says what of it is sealed, with a `key` of the `key_file`.
 
+mod acknowledged;
 mod committer;
 pub mod conformance;
 mod disk;
@@ -36,7 +37,7 @@ mod subscription;
 mod tables;
 mod watching;
 
-pub use disk::write as write_private;
+pub use disk::{close_to_others, make_private, write as write_private};
 pub use embedded::{EmbeddedStore, OpenError};
 pub use histogram::Histogram;
 pub use key::{KeyId, NoRandomness};

@@ -1,8 +1,12 @@
 //! A store that forgets everything when it ends.
 
+use std::path::Path;
+
+use crate::embedded::{self, OpenError};
 use crate::engine::{Batch, Engine};
 use crate::options::Options;
 use crate::resident::Resident;
+use crate::sealing::Sealing;
 use crate::state::State;
 
 /// A store in memory alone: for tests, and for what need not survive.
@@ -24,6 +28,17 @@ impl MemoryStore {
     /// If the system has no room for two more threads.
     pub fn new(options: Options) -> Self {
         Self::start(Volatile, State::default(), options).expect("two threads can be started")
+    }
+
+    /// A copy of the store in a folder, at the same revision and with its history; `None` if there is none. The engine is
+    /// closed again when this returns, and what is written to the copy goes nowhere.
+    ///
+    /// Nobody may have the store open: the caller holds a lock on the folder for as long as this takes.
+    pub fn copy_of(folder: impl AsRef<Path>, options: Options, sealing: Sealing) -> Result<Option<Self>, OpenError> {
+        match embedded::read(folder.as_ref(), sealing)? {
+            Some(state) => Ok(Some(Self::start(Volatile, state, options)?)),
+            None => Ok(None),
+        }
     }
 
     /// One without threads: whoever commits makes the commit visible and tells those who watch, before it is answered. So

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use setpoint_store::{At, Commit, EmbeddedStore, Expected, OpenError, Options, Revision, Store};
+use setpoint_store::{
+    At, Commit, EmbeddedStore, Expected, KeyFile, MemoryStore, OpenError, Options, Revision, Sealing, Store,
+};
 
 use crate::subjects::Embedded;
 
@@ -38,12 +40,12 @@ fn newest_journal(folder: &Path) -> PathBuf {
 async fn a_newer_format_is_refused_by_name() {
     let subject = Embedded::new();
     drop(subject.store());
-    fs::write(subject.folder.path().join("format"), "3\n").unwrap();
+    fs::write(subject.folder.path().join("format"), "4\n").unwrap();
     let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, OpenError::Newer { found: 3 }));
+    assert!(matches!(error, OpenError::Newer { found: 4 }));
     assert_eq!(
         error.to_string(),
-        "the data folder was written by format 3, this binary reads up to 2; use the newer binary or restore a backup"
+        "the data folder was written by format 4, this binary reads up to 3; use the newer binary or restore a backup"
     );
 }
 
@@ -58,7 +60,7 @@ async fn a_folder_that_is_not_ours_is_refused() {
             None => fs::remove_file(format).unwrap(),
         }
         let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
-        assert!(matches!(error, OpenError::Damaged(_)), "{name}: {error}");
+        assert!(matches!(error, OpenError::Damaged(_) | OpenError::Missing(_)), "{name}: {error}");
     }
 }
 
@@ -79,10 +81,14 @@ async fn a_torn_journal_opens() {
     let subject = Embedded::new();
     let store = subject.store();
     let mut revision = put(&store, "/a", &[b'0'; 700], Expected::Absent).await;
+    let mut acknowledged = Vec::new();
     for count in 1..20u8 {
+        // What is torn was never acknowledged.
+        acknowledged.push(fs::read(subject.folder.path().join("acknowledged")).unwrap());
         revision = put(&store, "/a", &[b'0' + count; 700], Expected::Revision(revision)).await;
     }
     drop(store);
+    let acknowledged = &acknowledged[acknowledged.len() - 2];
     // What was written ends where the preallocated zeros begin.
     let journal = newest_journal(subject.folder.path());
     let whole = fs::read(&journal).unwrap();
@@ -94,6 +100,7 @@ async fn a_torn_journal_opens() {
             let mut torn = whole[..cut].to_vec();
             torn.resize(cut + zeros, 0);
             fs::write(&journal, torn).unwrap();
+            fs::write(subject.folder.path().join("acknowledged"), acknowledged).unwrap();
             let store = subject.store();
             let newest = store.revision();
             assert!((revision - 2..=revision).contains(&newest), "{name} is missing, {zeros} zeros: {newest}");
@@ -115,10 +122,14 @@ async fn a_hole_in_the_journal_is_passed_over_only_in_the_last_batch() {
     for (name, back, opens) in [("in the last batch", 5_000, true), ("in the one before", 13_000, false)] {
         let subject = Embedded::new();
         let store = subject.store();
-        for key in ["/a", "/b", "/c"] {
+        for key in ["/a", "/b"] {
             put(&store, key, &[b'x'; 8192], Expected::Absent).await;
         }
+        let acknowledged = fs::read(subject.folder.path().join("acknowledged")).unwrap();
+        put(&store, "/c", &[b'x'; 8192], Expected::Absent).await;
         drop(store);
+        // What has a hole was never acknowledged.
+        fs::write(subject.folder.path().join("acknowledged"), acknowledged).unwrap();
         let journal = newest_journal(subject.folder.path());
         let mut bytes = fs::read(&journal).unwrap();
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
@@ -251,4 +262,126 @@ async fn history_keeps_to_its_bounds() {
         drop(store);
         assert_eq!(subject.store().oldest(), oldest, "{name}, after a restart");
     }
+}
+
+/// A store with tables on disk besides its journal, closed.
+async fn filled() -> Embedded {
+    let subject = Embedded::new();
+    for round in 0..3 {
+        let store = subject.store();
+        for index in 0..20 {
+            put(&store, &format!("/{round}/{index}"), &[b'x'; 4096], Expected::Absent).await;
+        }
+    }
+    subject
+}
+
+/// Whatever is missing, cut short or older than the rest, the store has all that it acknowledged or does not open.
+#[tokio::test]
+async fn a_store_with_less_than_it_acknowledged_does_not_open() {
+    let whole = filled().await;
+    let folder = whole.folder.path();
+    let mut refused = 0;
+    for file in files(folder) {
+        let name = file.strip_prefix(folder).unwrap();
+        let length = fs::metadata(&file).unwrap().len();
+        let harms = [("missing", None), ("empty", Some(0)), ("cut in half", Some(length / 2))];
+        for (what, length) in harms {
+            let copied = tempfile::tempdir().unwrap();
+            copy(folder, copied.path());
+            let harmed = copied.path().join(name);
+            match length {
+                None => fs::remove_file(&harmed).unwrap(),
+                Some(length) => fs::File::options().write(true).open(&harmed).unwrap().set_len(length).unwrap(),
+            }
+            match EmbeddedStore::open(copied.path(), Options::default()) {
+                Ok(store) => assert_eq!((store.revision(), store.count("/")), (60, 60), "{} {what}", name.display()),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused >= 12, "only {refused} were refused");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named_before_the_engine_touches_the_rest() {
+    let names =
+        ["engine/version", "engine/keyspaces/1/current", "engine/keyspaces/2/current", "acknowledged", "format"];
+    for name in names {
+        let subject = filled().await;
+        let path = subject.folder.path().join(name);
+        let kept = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+        assert!(error.to_string().contains(name) && error.to_string().contains("restore the whole folder"), "{error}");
+        fs::write(path, kept).unwrap();
+        assert_eq!(subject.store().count("/"), 60, "{name} was put back");
+    }
+    let subject = filled().await;
+    fs::remove_dir_all(subject.folder.path().join("engine")).unwrap();
+    let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+    assert!(error.to_string().contains("`engine` is missing"), "{error}");
+}
+
+#[tokio::test]
+async fn a_part_of_an_earlier_backup_is_refused() {
+    let subject = filled().await;
+    let backup = tempfile::tempdir().unwrap();
+    copy(subject.folder.path(), backup.path());
+    let store = subject.store();
+    put(&store, "/later", b"x", Expected::Absent).await;
+    drop(store);
+    fs::remove_dir_all(subject.folder.path().join("engine")).unwrap();
+    copy(&backup.path().join("engine"), &subject.folder.path().join("engine"));
+    let error = EmbeddedStore::open(subject.folder.path(), Options::default()).unwrap_err();
+    assert!(error.to_string().contains("revision 61 was acknowledged"), "{error}");
+    // The whole of it is fine.
+    fs::remove_dir_all(subject.folder.path()).unwrap();
+    copy(backup.path(), subject.folder.path());
+    assert_eq!(subject.store().count("/"), 60);
+}
+
+#[tokio::test]
+async fn a_store_of_the_format_before_opens_and_knows_from_then_on_what_it_acknowledged() {
+    let subject = filled().await;
+    fs::remove_file(subject.folder.path().join("acknowledged")).unwrap();
+    fs::write(subject.folder.path().join("format"), "2\n").unwrap();
+    drop(subject.store());
+    assert_eq!(fs::read_to_string(subject.folder.path().join("format")).unwrap(), "3\n");
+    assert!(subject.folder.path().join("acknowledged").exists());
+    assert_eq!(subject.store().count("/"), 60);
+}
+
+#[tokio::test]
+async fn nobody_but_its_owner_can_read_a_store() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let subject = filled().await;
+    for file in files(subject.folder.path()) {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    fs::set_permissions(subject.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let _store = subject.store();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(subject.folder.path()), 0o700);
+    for name in ["format", "acknowledged", "engine/version", "engine/keyspaces/1/current"] {
+        assert_eq!(mode(&subject.folder.path().join(name)), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_in_memory_holds_the_same_and_changes_nothing_on_disk() {
+    let subject = filled().await;
+    let keys = tempfile::tempdir().unwrap();
+    let sealing =
+        || Sealing { directories: vec!["/secrets/".to_owned()], key_file: KeyFile::at(keys.path().join("key")) };
+    let copied = MemoryStore::copy_of(subject.folder.path(), Options::default(), sealing()).unwrap().unwrap();
+    assert_eq!((copied.revision(), copied.count("/")), (60, 60));
+    let earlier = copied.get("/0/3", At::Revision(30)).await.unwrap().value.unwrap();
+    assert_eq!(earlier.revision, 4);
+    put(&copied, "/copied", b"x", Expected::Absent).await;
+    assert_eq!(subject.store().count("/"), 60);
+    assert!(!keys.path().join("key").exists(), "no key is made");
+    let nothing = tempfile::tempdir().unwrap();
+    assert!(MemoryStore::copy_of(nothing.path().join("none"), Options::default(), sealing()).unwrap().is_none());
+    assert!(!nothing.path().join("none").exists());
 }
