@@ -97,5 +97,5 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 fn shims(server: &Server) -> Result<Vec<Process>> {
-    process_table::commanded(&format!("shim {}", server.data_dir().display()))
+    process_table::shims_in(&server.data_dir())
 }

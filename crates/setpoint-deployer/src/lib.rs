@@ -17,6 +17,7 @@ pub mod process;
 pub mod provider;
 pub mod registry;
 pub mod revisions;
+mod seal;
 pub mod session;
 pub mod simulated;
 

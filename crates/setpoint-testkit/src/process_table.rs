@@ -36,16 +36,27 @@ pub fn commanded(text: &str) -> Result<Vec<Process>> {
     Ok(processes()?.into_iter().filter(|process| process.command.contains(text)).collect())
 }
 
-/// Ends every process that works in this folder: its command or its variables name it.
+/// The shims of the Pods whose folders lie in this one. They name none of them: they work in theirs.
+pub fn shims_in(folder: &Path) -> Result<Vec<Process>> {
+    let is_shim = |process: &Process| process.command.ends_with(" shim") && works_in(process.pid, folder);
+    Ok(processes()?.into_iter().filter(is_shim).collect())
+}
+
+fn works_in(pid: u32, folder: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place.starts_with(folder))
+}
+
+/// Ends every process that works in this folder: it is there, or its command or its variables name it.
 pub fn end_all_of(folder: &Path) -> Result<()> {
-    let folder = folder.to_str().context("a folder's name is not text")?;
+    let name = folder.to_str().context("a folder's name is not text")?;
     let is_named = |pid: u32, file: &str| {
         let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        String::from_utf8_lossy(&content).contains(folder)
+        String::from_utf8_lossy(&content).contains(name)
     };
+    let is_there = |pid: u32| works_in(pid, folder) || is_named(pid, "cmdline") || is_named(pid, "environ");
     for Process { pid, .. } in processes()? {
         let pid_number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        if let Some(number) = pid_number.filter(|_| is_named(pid, "cmdline") || is_named(pid, "environ")) {
+        if let Some(number) = pid_number.filter(|_| is_there(pid)) {
             // It may have ended by itself.
             let _ = kill_process(number, Signal::KILL);
         }

@@ -44,14 +44,17 @@ mod up;
 mod user;
 mod validate;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::fs::Mode;
 use setpoint_deployer::process::{descriptors, launch, shim};
 
 use crate::outcome::Outcome;
 use crate::terminal::inert_lines;
+
+/// What others than the owner of a file could do with it.
+const OTHERS: Mode = Mode::from_raw_mode(0o077);
 
 #[derive(Debug, Parser)]
 #[command(name = "setpoint", version, about = "A control plane for deployments in one small binary")]
@@ -115,13 +118,15 @@ fn main() -> ExitCode {
 fn hidden() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next()?.to_str()? {
-        shim::SUBCOMMAND => Some(shim::run(Path::new(&arguments.next()?))),
+        shim::SUBCOMMAND => Some(shim::run()),
         launch::SUBCOMMAND => Some(launch::run(arguments)),
         _ => None,
     }
 }
 
 fn visible() -> ExitCode {
+    // Whatever is made from here on is for its owner alone, unless it says otherwise.
+    rustix::process::umask(OTHERS);
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),

@@ -16,8 +16,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
 use super::cgroup::Cgroup;
-use super::folder;
 use super::launch;
+use super::order_file;
 use super::process_table;
 use super::provider::{Place, ProcessProvider, fault};
 use super::record::{self, STATE, StateRecord};
@@ -108,7 +108,7 @@ struct Preparation {
 impl Preparation {
     fn start(self) -> io::Result<Started> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "it has just been removed");
-        let order = folder::read_order(&self.folder)?.ok_or_else(gone)?;
+        let order = order_file::read_with_variables(&self.folder)?.ok_or_else(gone)?;
         let container = order.container(&self.container).ok_or_else(gone)?;
         let record = record::read::<StateRecord>(&self.folder, STATE)?;
         let processes = record.iter().flat_map(|record| &record.processes);
@@ -122,12 +122,13 @@ impl Preparation {
             true => Ends::terminal()?,
             false => Ends::pipes(self.takes_input)?,
         };
-        let mut command = settings.command(&self.executable, &self.command.arguments)?;
-        if self.command.has_terminal {
+        let variables = launch::variables(&order, &self.folder, &self.container);
+        let mut command = settings.command(&self.executable, &self.command.arguments, &variables)?;
+        if self.command.has_terminal && !variables.contains_key("TERM") {
             command.env("TERM", "xterm");
         }
         let token = format!("{:016x}", rand::random::<u64>());
-        command.envs(launch::variables(&order, &self.folder, &self.container)).env(TOKEN, &token);
+        command.env(TOKEN, &token);
         let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn()?;
         // What the command has of these is its own; ours must not keep its output open.
         drop(command);

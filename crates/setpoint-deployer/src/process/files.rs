@@ -6,19 +6,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::inspection::RESERVED_PREFIX;
+use super::ownership::Users;
 use crate::provider::VolumeFile;
 
 const PRESENT: &str = "..data";
 const NEXT_LINK: &str = "..data_tmp";
 
-/// Makes the files of a volume exactly these. `group` may read them too, if there is one.
-pub(super) fn write_files(volume: &Path, files: &BTreeMap<String, VolumeFile>, group: Option<u32>) -> io::Result<()> {
+/// Makes the files of a volume exactly these, for those who use it. The volume's folders are not theirs, so that none of
+/// them can have us write elsewhere.
+pub(super) fn write_files(volume: &Path, files: &BTreeMap<String, VolumeFile>, users: &Users) -> io::Result<()> {
     let present = fs::read_link(volume.join(PRESENT)).ok();
-    if present.is_some() && are_present(volume, files, group) {
+    if present.is_some() && are_present(volume, files, users) {
         return Ok(());
     }
     let number = |path: &Path| path.to_str()?.strip_prefix(RESERVED_PREFIX)?.parse::<u64>().ok();
@@ -26,9 +28,9 @@ pub(super) fn write_files(volume: &Path, files: &BTreeMap<String, VolumeFile>, g
     let name = format!("{RESERVED_PREFIX}{next}");
     let folder = volume.join(&name);
     remove_if_there(&folder)?;
-    make_folder(&folder, group)?;
+    make_folder(&folder, users)?;
     for (path, file) in files {
-        write_file(&folder, path, file, group)?;
+        write_file(&folder, path, file, users)?;
     }
     let next_link = volume.join(NEXT_LINK);
     match fs::remove_file(&next_link) {
@@ -43,38 +45,28 @@ pub(super) fn write_files(volume: &Path, files: &BTreeMap<String, VolumeFile>, g
     }
 }
 
-fn mode_of(file: &VolumeFile, group: Option<u32>) -> u32 {
-    let readable = if group.is_some() { 0o440 } else { 0 };
-    (file.mode & 0o777) | readable
-}
-
 /// Whether the files are already what they should be.
-fn are_present(volume: &Path, files: &BTreeMap<String, VolumeFile>, group: Option<u32>) -> bool {
+fn are_present(volume: &Path, files: &BTreeMap<String, VolumeFile>, users: &Users) -> bool {
     let is_present = |(path, file): (&String, &VolumeFile)| {
         let place = volume.join(PRESENT).join(path);
-        let has_mode =
-            fs::metadata(&place).is_ok_and(|found| found.permissions().mode() & 0o777 == mode_of(file, group));
-        has_mode && fs::read(&place).is_ok_and(|content| content == file.content)
+        users.file(file.mode).is_of(&place) && fs::read(&place).is_ok_and(|content| content == file.content)
     };
     let wanted: BTreeSet<&str> = files.keys().map(|path| top(path)).collect();
     let Ok(entries) = entries(volume) else { return false };
     entries.iter().map(String::as_str).eq(wanted) && files.iter().all(is_present)
 }
 
-fn write_file(folder: &Path, path: &str, file: &VolumeFile, group: Option<u32>) -> io::Result<()> {
+fn write_file(folder: &Path, path: &str, file: &VolumeFile, users: &Users) -> io::Result<()> {
     let place = folder.join(path);
     let parents: Vec<&Path> = Path::new(path).ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).collect();
     for parent in parents.into_iter().rev() {
         if !folder.join(parent).is_dir() {
-            make_folder(&folder.join(parent), group)?;
+            make_folder(&folder.join(parent), users)?;
         }
     }
     let mut written = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?;
     written.write_all(&file.content)?;
-    if group.is_some() {
-        chown(&place, None, group)?;
-    }
-    written.set_permissions(Permissions::from_mode(mode_of(file, group)))
+    users.file(file.mode).apply(&place)
 }
 
 /// One link for each entry of the volume; those whose files are gone are removed.
@@ -108,13 +100,10 @@ fn top(path: &str) -> &str {
     path.split_once('/').map_or(path, |(top, _)| top)
 }
 
-/// A folder that all who get to it may read, whatever the umask.
-fn make_folder(folder: &Path, group: Option<u32>) -> io::Result<()> {
+/// A folder that the users of the volume may list, whatever the umask.
+fn make_folder(folder: &Path, users: &Users) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)?;
-    if group.is_some() {
-        chown(folder, None, group)?;
-    }
-    fs::set_permissions(folder, Permissions::from_mode(0o755))
+    users.passage(true).apply(folder)
 }
 
 /// Removes a folder with all that is in it, also where somebody has made folders that nothing may be removed from.
@@ -180,14 +169,14 @@ mod tests {
     fn the_files_are_what_was_written_last() {
         let volume = tempfile::tempdir().unwrap();
         let steps = [
-            files(&[("a", "1", 0o600), ("deep/er/b", "2", 0o644)]),
-            files(&[("a", "1", 0o600), ("deep/er/b", "2", 0o644)]),
-            files(&[("a", "changed", 0o400), ("c", "3", 0o640)]),
+            files(&[("a", "1", 0o600), ("deep/er/b", "2", 0o600)]),
+            files(&[("a", "1", 0o600), ("deep/er/b", "2", 0o600)]),
+            files(&[("a", "changed", 0o400), ("c", "3", 0o500)]),
             files(&[]),
             files(&[("deep", "a file now", 0o600)]),
         ];
         for step in steps {
-            write_files(volume.path(), &step, None).unwrap();
+            write_files(volume.path(), &step, &Users::default()).unwrap();
             let text = |file: &VolumeFile| String::from_utf8(file.content.clone()).unwrap();
             let expected: Vec<_> = step.iter().map(|(path, file)| (path.clone(), text(file), file.mode)).collect();
             assert_eq!(read(volume.path()), expected);
@@ -227,11 +216,11 @@ mod tests {
     #[test]
     fn a_write_that_was_cut_off_is_finished_by_the_next() {
         let volume = tempfile::tempdir().unwrap();
-        write_files(volume.path(), &files(&[("a", "1", 0o600)]), None).unwrap();
+        write_files(volume.path(), &files(&[("a", "1", 0o600)]), &Users::default()).unwrap();
         fs::create_dir(volume.path().join("..1")).unwrap();
         fs::write(volume.path().join("..1/half"), "x").unwrap();
         symlink("..1", volume.path().join(NEXT_LINK)).unwrap();
-        write_files(volume.path(), &files(&[("b", "2", 0o600)]), None).unwrap();
+        write_files(volume.path(), &files(&[("b", "2", 0o600)]), &Users::default()).unwrap();
         assert_eq!(read(volume.path()), [("b".to_owned(), "2".to_owned(), 0o600)]);
     }
 }

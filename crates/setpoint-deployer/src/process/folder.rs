@@ -3,36 +3,35 @@
 //! It is built aside and then renamed, and renamed again before it is removed: whoever looks sees all of it or nothing.
 
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
-use serde::Serialize;
 
 use super::files::{remove_if_there, write_files};
 use super::inspection::mount_place;
 use super::order::{InstanceOrder, container_root};
-use super::record::{LOCK, ORDER};
-use super::termination_log;
+use super::order_file;
+use super::ownership::{Access, Users};
+use super::record::LOCK;
+use super::termination_log::{self, Placement};
 use crate::provider::{PodOrder, Volume};
+use crate::seal::SealKey;
 
 /// What a folder is called while it is built, and while it is removed.
 const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
 
-/// No order is longer: it holds a Pod of at most 3 MiB, as the API takes it, and its variables.
-pub(super) const MAX_ORDER_BYTES: u64 = 16 << 20;
-
 /// Builds the folder of an instance beside its place, then puts it there. `false` if there was one already.
-pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder) -> io::Result<bool> {
+pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder, key: &SealKey) -> io::Result<bool> {
     let place = root.join(&order.id);
     if place.exists() {
         return Ok(false);
     }
     let aside = root.join(format!("{NEW}{}", order.id));
     remove_if_there(&aside)?;
-    Layout::of(order).build(&aside, order, pod)?;
+    Layout { folder: &aside, order }.build(pod, key)?;
     sync(&aside)?;
     fs::rename(&aside, &place)?;
     sync(root)?;
@@ -77,14 +76,18 @@ pub(super) fn is_id(name: &str) -> bool {
 }
 
 /// Makes the files of the Pod's volumes what the order says.
-pub(super) fn update_volumes(folder: &Path, pod: &PodOrder) -> io::Result<()> {
-    let group = group_of(pod);
+pub(super) fn update_volumes(folder: &Path, order: &InstanceOrder, pod: &PodOrder) -> io::Result<()> {
     for (name, volume) in &pod.volumes {
         if let Volume::Files(files) = volume {
-            write_files(&folder.join("volumes").join(name), files, group)?;
+            write_files(&folder.join("volumes").join(name), files, &Users::of_volume(order, name))?;
         }
     }
     Ok(())
+}
+
+/// Gives every part of a folder that a former version made to whom it belongs to.
+pub(super) fn settle(folder: &Path, order: &InstanceOrder) -> io::Result<()> {
+    Layout { folder, order }.settle()
 }
 
 /// Removes what containers wrote in an earlier life: in a new one their runs are counted anew.
@@ -97,128 +100,112 @@ pub(super) fn clear_logs(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What an instance was made from; `None` if the folder is nobody's. An error tells where it is damaged, not what is there.
-pub(super) fn read_order(folder: &Path) -> io::Result<Option<InstanceOrder>> {
-    let file = match File::open(folder.join(ORDER)) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        opened => opened?,
-    };
-    let mut text = Vec::new();
-    file.take(MAX_ORDER_BYTES).read_to_end(&mut text)?;
-    let damage = |error: serde_json::Error| {
-        let place = format!("{ORDER} is damaged at line {} column {}", error.line(), error.column());
-        io::Error::new(io::ErrorKind::InvalidData, place)
-    };
-    serde_json::from_slice(&text).map(Some).map_err(damage)
-}
-
 /// How a folder is laid out for those who run in it.
-struct Layout {
-    /// Whether others than ourselves have to find their way in it.
-    is_shared: bool,
-    group: Option<u32>,
+struct Layout<'a> {
+    folder: &'a Path,
+    order: &'a InstanceOrder,
 }
 
-impl Layout {
-    fn of(order: &InstanceOrder) -> Layout {
-        let ourselves = i64::from(rustix::process::geteuid().as_raw());
-        let is_other = |container: &Container| order.run_as_user(container).is_some_and(|user| user != ourselves);
-        let group = group_of(&order.pod);
-        Layout { is_shared: group.is_some() || order.containers().any(|(_, container)| is_other(container)), group }
+impl Layout<'_> {
+    fn build(&self, pod: &PodOrder, key: &SealKey) -> io::Result<()> {
+        make_private(self.folder)?;
+        order_file::write(self.folder, self.order, key)?;
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.folder.join(LOCK))?;
+        for inner in ["logs", "containers", "volumes"] {
+            make_private(&self.folder.join(inner))?;
+        }
+        for (name, volume) in &pod.volumes {
+            let place = self.volume(name);
+            match volume {
+                Volume::Host { path } => symlink(path, place)?,
+                Volume::Empty | Volume::Files(_) => make_private(&place)?,
+            }
+        }
+        for (_, container) in self.order.containers() {
+            make_private(&self.folder.join("logs").join(&container.name))?;
+            make_private(&self.container(&container.name))?;
+            make_private(&container_root(self.folder, &container.name))?;
+            self.mounts(container)?;
+        }
+        self.settle()?;
+        update_volumes(self.folder, self.order, pod)
     }
 
-    fn build(&self, aside: &Path, order: &InstanceOrder, pod: &PodOrder) -> io::Result<()> {
-        self.passage(aside)?;
-        write_new(&aside.join(ORDER), order)?;
-        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside.join(LOCK))?;
-        for inner in ["containers", "volumes"] {
-            self.passage(&aside.join(inner))?;
+    /// Gives each part to whom it belongs to. All of it lies in folders that no workload can change.
+    fn settle(&self) -> io::Result<()> {
+        let all = Users::of_instance(self.order);
+        for (name, volume) in &self.order.pod.volumes {
+            let users = Users::of_volume(self.order, name);
+            match volume {
+                Volume::Host { .. } => {}
+                Volume::Empty => users.folder().apply(&self.volume(name))?,
+                Volume::Files(_) => users.passage(true).apply(&self.volume(name))?,
+            }
         }
-        make_private(&aside.join("logs"))?;
-        for (name, volume) in &pod.volumes {
-            self.volume(&aside.join("volumes").join(name), volume)?;
+        for (_, container) in self.order.containers() {
+            let users = Users::of_container(self.order, &container.name);
+            users.folder_alone().apply(&container_root(self.folder, &container.name))?;
+            users.passage(false).apply(&self.container(&container.name))?;
         }
-        for (_, container) in order.containers() {
-            make_private(&aside.join("logs").join(&container.name))?;
-            self.passage(&aside.join("containers").join(&container.name))?;
-            self.root(aside, order, container)?;
+        for passage in ["containers", "volumes", ""] {
+            all.passage(false).apply(&self.folder.join(passage))?;
         }
         Ok(())
     }
 
-    /// A folder that those who run here pass through, without seeing what else is in it.
-    fn passage(&self, folder: &Path) -> io::Result<()> {
-        make(folder, if self.is_shared { 0o711 } else { 0o700 })
+    fn volume(&self, name: &str) -> PathBuf {
+        self.folder.join("volumes").join(name)
     }
 
-    fn volume(&self, place: &Path, volume: &Volume) -> io::Result<()> {
-        match volume {
-            Volume::Empty => {
-                make(place, if self.is_shared { 0o777 } else { 0o700 })?;
-                if self.group.is_some() {
-                    chown(place, None, self.group)?;
-                    fs::set_permissions(place, Permissions::from_mode(0o2777))?;
-                }
-                Ok(())
-            }
-            Volume::Host { path } => symlink(path, place),
-            Volume::Files(files) => {
-                make(place, if self.is_shared { 0o755 } else { 0o700 })?;
-                write_files(place, files, self.group)
-            }
-        }
+    fn container(&self, name: &str) -> PathBuf {
+        self.folder.join("containers").join(name)
     }
 
-    /// The folder that a container begins in, with a link to each of its volumes. The links are relative, so that who may
-    /// not look into the state folder can follow them all the same.
-    fn root(&self, aside: &Path, order: &InstanceOrder, container: &Container) -> io::Result<()> {
-        let root = container_root(aside, &container.name);
-        make(&root, if self.is_shared { 0o755 } else { 0o700 })?;
-        if let Some(user) = order.run_as_user(container).and_then(|user| u32::try_from(user).ok()) {
-            chown(&root, Some(user), None)?;
-        }
+    /// A link to each volume in the folder that a container begins in. The links are relative, so that who may not look
+    /// into the state folder can follow them all the same.
+    fn mounts(&self, container: &Container) -> io::Result<()> {
+        let root = container_root(self.folder, &container.name);
+        let access = Users::of_container(self.order, &container.name).folder_alone();
         for mount in container.volume_mounts.iter().flatten() {
             let Some(place) = mount_place(&mount.mount_path) else { continue };
             let (name, parents) = place.split_last().expect("a place has at least one name");
+            make_all(&root, parents.iter().map(Path::new), access)?;
             let folder: PathBuf = parents.iter().fold(root.clone(), |folder, parent| folder.join(parent));
-            fs::create_dir_all(&folder)?;
             let up: PathBuf = ["..", "..", ".."].iter().copied().chain(parents.iter().map(|_| "..")).collect();
             let mut target = up.join("volumes").join(&mount.name);
             if let Some(part) = mount.sub_path.as_ref().filter(|part| !part.is_empty()) {
-                if let Some(Volume::Empty) = order.pod.volumes.get(&mount.name) {
-                    let part = aside.join("volumes").join(&mount.name).join(part);
-                    fs::create_dir_all(&part)?;
-                    fs::set_permissions(&part, Permissions::from_mode(if self.is_shared { 0o777 } else { 0o700 }))?;
+                if let Some(Volume::Empty) = self.order.pod.volumes.get(&mount.name) {
+                    let users = Users::of_volume(self.order, &mount.name);
+                    make_all(&self.volume(&mount.name), Path::new(part).iter().map(Path::new), users.folder())?;
                 }
                 target.push(part);
             }
             symlink(target, folder.join(name))?;
         }
+        if let Placement::Linked(place) = termination_log::placement(container) {
+            make_all(&root, place.iter().rev().skip(1).rev().map(Path::new), access)?;
+        }
         termination_log::link(&root, container)
     }
 }
 
-fn group_of(pod: &PodOrder) -> Option<u32> {
-    let context = pod.spec.security_context.as_ref();
-    context.and_then(|context| context.fs_group).and_then(|group| u32::try_from(group).ok())
+/// Folders one in another, of which some may be there. Nobody else is in them yet.
+fn make_all<'a>(folder: &Path, names: impl Iterator<Item = &'a Path>, access: Access) -> io::Result<()> {
+    let mut folder = folder.to_owned();
+    for name in names {
+        folder.push(name);
+        if !folder.is_dir() {
+            make_private(&folder)?;
+            access.apply(&folder)?;
+        }
+    }
+    Ok(())
 }
 
+/// A folder that nobody else can look into, whatever the umask.
 fn make_private(folder: &Path) -> io::Result<()> {
-    make(folder, 0o700)
-}
-
-/// A folder with exactly this mode, whatever the umask.
-fn make(folder: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)?;
-    fs::set_permissions(folder, Permissions::from_mode(mode))
-}
-
-fn write_new<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
-    file.sync_all()
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

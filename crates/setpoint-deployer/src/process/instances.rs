@@ -12,6 +12,7 @@ use setpoint_core::pod::{ContainerState, Phase, PodState};
 use super::cgroup::Cgroup;
 use super::folder;
 use super::index::Index;
+use super::order_file;
 use super::process_table::Identity;
 use super::record::{self, ORDER, SHIM, STATE, StateRecord};
 use super::shim_process::Process;
@@ -321,7 +322,7 @@ impl Known {
 
 impl Content {
     fn read(place: &Path, id: &str) -> Content {
-        let order = match folder::read_order(place) {
+        let order = match order_file::read(place) {
             // A copy of a folder is not the instance that it is a copy of.
             Ok(Some(order)) if order.id != id => return Content::Unreadable("it is the folder of another".into()),
             Ok(Some(order)) => order,

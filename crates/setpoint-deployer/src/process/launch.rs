@@ -6,17 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, SecurityContext};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode};
 use rustix::process::{Pid, Resource, Rlimit, Signal, Uid};
 use rustix::thread::{CapabilitySet, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde::{Deserialize, Serialize};
@@ -28,8 +27,12 @@ use super::{beneath, capabilities, descriptors, read_only, system_calls, termina
 /// The hidden subcommand that [`run`] stands behind.
 pub const SUBCOMMAND: &str = "shim-exec";
 
-/// What lets others pass through a folder without seeing what is in it.
-const PASSAGE: u32 = 0o011;
+/// The variable that tells the launcher its settings: unlike its arguments, no other user can read them. The command does
+/// not get it.
+const SETTINGS: &str = "SETPOINT_LAUNCH";
+
+/// What a command makes for itself can be read by others, unless it says otherwise: as in containers elsewhere.
+const UMASK: Mode = Mode::from_raw_mode(0o022);
 
 /// What the launcher has to do before it becomes the command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,11 +86,18 @@ impl Settings {
         }
     }
 
-    /// The command that starts the launcher with these settings. Its environment is empty: what is set in it is what the
+    /// The command that starts the launcher with these settings. Besides these variables, what is set in it is what the
     /// command gets.
-    pub fn command(&self, executable: &Path, arguments: &[String]) -> io::Result<Command> {
+    pub fn command(
+        &self,
+        executable: &Path,
+        arguments: &[String],
+        variables: &BTreeMap<String, String>,
+    ) -> io::Result<Command> {
         let mut command = Command::new(executable);
-        command.env_clear().arg(SUBCOMMAND).arg(serde_json::to_string(self)?).args(arguments);
+        command.env_clear().arg(SUBCOMMAND).args(arguments);
+        // The settings last: no container says who it runs as.
+        command.envs(variables).env(SETTINGS, serde_json::to_string(self)?);
         Ok(command)
     }
 }
@@ -102,13 +112,14 @@ pub fn variables(order: &InstanceOrder, folder: &Path, container: &str) -> BTree
     variables
 }
 
-/// Becomes the command: `SETTINGS COMMAND [ARGUMENT…]`. Returns only if that fails.
+/// Becomes the command: `COMMAND [ARGUMENT…]`, by the settings in its environment. Returns only if that fails.
 #[expect(clippy::print_stderr, reason = "whoever runs a command by hand is told why it did not start")]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
-    let settings = arguments.next().and_then(|text| serde_json::from_slice::<Settings>(text.as_bytes()).ok());
+    let settings = std::env::var_os(SETTINGS);
+    let settings = settings.and_then(|text| serde_json::from_slice::<Settings>(text.as_bytes()).ok());
     let (Some(settings), Some(program)) = (settings, arguments.next()) else {
-        eprintln!("usage: {SUBCOMMAND} SETTINGS COMMAND [ARGUMENT...]");
+        eprintln!("usage: {SETTINGS}=SETTINGS {SUBCOMMAND} COMMAND [ARGUMENT...]");
         return ExitCode::from(2);
     };
     // Opened so that it closes by itself when the command begins.
@@ -116,7 +127,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let error = match prepare(&settings) {
         Ok(()) => {
             descriptors::close_on_exec();
-            let error = Command::new(&program).args(arguments).exec();
+            let error = Command::new(&program).args(arguments).env_remove(SETTINGS).exec();
             Failure { what: format!("cannot run {program:?}"), error }
         }
         Err(failure) => failure,
@@ -153,6 +164,7 @@ fn prepare(settings: &Settings) -> Result<(), Failure> {
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         rustix::process::setrlimit(Resource::As, limit).map_err(failed("cannot limit the memory"))?;
     }
+    rustix::process::umask(UMASK);
     // While we still are who made the folder. What the container names beyond it is for its user to reach.
     work_in(&settings.root)?;
     let Restrictions { has_no_new_privileges, kept_capabilities, has_filtered_system_calls, writable } =
@@ -203,8 +215,8 @@ fn work_in(directory: &Path) -> Result<(), Failure> {
     std::env::set_current_dir(directory).map_err(|error| Failure { what: what(), error })
 }
 
-/// Another user has to find the way to what the container's variables and links name. Up to the state folder the shim has
-/// seen to that; what lies above is not ours to open.
+/// Another user has to find the way to what the container's variables and links name. Up to the state folder the folder's
+/// layout sees to that; what lies above is not ours to open.
 fn check_passage(settings: &Settings) -> Result<(), Failure> {
     let Some(user) = settings.user else { return Ok(()) };
     let folders: Vec<&Path> = settings.root.ancestors().collect();
@@ -236,20 +248,6 @@ fn become_user(settings: &Settings) -> Result<(), rustix::io::Errno> {
         set_thread_res_uid(user, user, user)?;
     }
     Ok(())
-}
-
-/// Opens the way to a container's folder for the user that it runs as, if that is another: its parents up to the state
-/// folder can be passed, though not read, and the folder itself is the user's own.
-pub(super) fn open_way(settings: &Settings, instance: &Path) -> io::Result<()> {
-    let Some(user) = settings.user.filter(|user| !is_own(*user)) else { return Ok(()) };
-    let ways = settings.root.ancestors().skip(1).take_while(|folder| folder.starts_with(instance));
-    for folder in ways.chain(instance.parent()) {
-        let mode = fs::metadata(folder)?.permissions().mode();
-        if mode & PASSAGE != PASSAGE {
-            fs::set_permissions(folder, Permissions::from_mode(mode | PASSAGE))?;
-        }
-    }
-    chown(&settings.root, Some(user), settings.group)
 }
 
 fn is_own(user: u32) -> bool {

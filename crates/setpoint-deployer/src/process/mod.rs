@@ -22,6 +22,8 @@ mod leftovers;
 mod lock;
 mod logs;
 pub mod order;
+mod order_file;
+mod ownership;
 mod ports;
 mod privileges;
 mod probe;

@@ -76,6 +76,11 @@ impl InstanceOrder {
         }
     }
 
+    /// What may stand where all users of the machine can read it: it does not tell the folder's name.
+    pub fn public_id(&self) -> String {
+        short_digest(["public".as_bytes(), self.id.as_bytes()])
+    }
+
     /// Init containers in their order, then the others in theirs: what each is, and the container.
     pub fn containers(&self) -> impl Iterator<Item = (Role, &Container)> {
         let spec = &self.pod.spec;
@@ -159,8 +164,12 @@ pub fn container_root(folder: &Path, container: &str) -> std::path::PathBuf {
 /// the machine, since processes and control groups are known by it.
 pub fn instance_id(root: &Path, mark: &Mark) -> String {
     let intent = mark.intent.as_deref().unwrap_or_default();
+    short_digest([root.as_os_str().as_encoded_bytes(), mark.cluster.as_bytes(), intent.as_bytes()])
+}
+
+fn short_digest<const N: usize>(parts: [&[u8]; N]) -> String {
     let mut hash = Sha256::new();
-    for part in [root.as_os_str().as_encoded_bytes(), mark.cluster.as_bytes(), intent.as_bytes()] {
+    for part in parts {
         hash.update(part);
         hash.update([0]);
     }

@@ -1,8 +1,8 @@
 //! Runs Pods as processes of this machine: each under a shim of its own, which outlives us.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,12 +25,14 @@ use super::instances::{self, Content, Instances, Known, Pod};
 use super::lock::Lock;
 use super::logs::LogWatch;
 use super::order::{LogLimits, instance_id};
+use super::order_file;
 use super::privileges::Ourselves;
 use super::readiness::readiness;
 use super::turns::Turns;
 use crate::changes::{Changes, Listeners, Subscribers};
 use crate::error::{Error, Fault, Operation, Result};
 use crate::provider::{Abilities, Answer, Change, Instance, Observed, Order, Provider, Scope};
+use crate::seal::SealKey;
 use crate::session::{Exec, Logs};
 
 /// Taken by whoever makes an instance, in whichever process: so ports are given once, and nobody sweeps what is built.
@@ -73,6 +75,8 @@ pub struct ProcessProvider {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) settings: Settings,
+    /// What variables are sealed with.
+    pub(super) key: SealKey,
     pub(super) instances: Mutex<Instances>,
     pub(super) turns: Turns,
     /// Taken before the lock of the folder, so that no threads wait for that.
@@ -87,14 +91,20 @@ impl ProcessProvider {
     pub fn open(mut settings: Settings) -> io::Result<ProcessProvider> {
         DirBuilder::new().recursive(true).mode(0o700).create(&settings.folder)?;
         settings.folder = fs::canonicalize(&settings.folder)?;
-        {
+        // Only root runs others, who have to pass through.
+        let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
+        fs::set_permissions(&settings.folder, Permissions::from_mode(mode))?;
+        let key = {
             let _lock = Lock::wait(&settings.folder.join(FOLDER_LOCK))?;
             folder::sweep(&settings.folder)?;
-        }
+            SealKey::open_or_make(&order_file::key_of(&settings.folder))?
+        };
         let instances = Instances::open(&settings.folder)?;
+        settle(&settings, &instances);
         let sight = readiness(instances.fd()?)?;
         let place = Arc::new(Place {
             settings,
+            key,
             instances: Mutex::new(instances),
             turns: Turns::default(),
             making: tokio::sync::Mutex::default(),
@@ -307,6 +317,21 @@ impl Provider for ProcessProvider {
 
     fn events(&self) -> Option<mpsc::Receiver<Change>> {
         Some(self.place.subscribers.subscribe())
+    }
+}
+
+/// Gives what former versions made to whom it belongs to.
+fn settle(settings: &Settings, instances: &Instances) {
+    let is_ours = |known: &Known| known.pod().is_some_and(|pod| pod.mark.cluster == settings.cluster);
+    for (id, _) in instances.iter().filter(|(_, known)| is_ours(known)) {
+        let place = settings.folder.join(id);
+        let settled = order_file::read(&place).and_then(|order| match order {
+            Some(order) => folder::settle(&place, &order),
+            None => Ok(()),
+        });
+        if let Err(error) = settled {
+            tracing::warn!(%error, instance = id, "parts of its folder belong to others than they should");
+        }
     }
 }
 

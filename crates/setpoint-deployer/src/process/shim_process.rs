@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::readiness::readiness;
+use super::shim;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
@@ -74,12 +75,13 @@ impl AsFd for Process {
     }
 }
 
-/// Starts the shim of a folder. It gets nothing of ours but its log, and begins a session of its own: it outlives us.
+/// Starts the shim of a folder. It gets nothing of ours but its log, and begins a session of its own: it outlives us. It
+/// works in the folder and is told it by nothing else: all users can read what stands in its arguments, and a folder that
+/// is moved stays the one that it works in.
 pub(super) fn spawn_shim(executable: &Path, folder: &Path) -> io::Result<Process> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("shim.log"))?;
     let child = Command::new(executable)
-        .arg("shim")
-        .arg(folder)
+        .arg(shim::SUBCOMMAND)
         .env_clear()
         .current_dir(folder)
         .stdin(Stdio::null())

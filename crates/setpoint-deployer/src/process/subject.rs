@@ -107,6 +107,9 @@ impl Subject for ProcessSubject {
     }
 }
 
+/// What lies in the folder besides instances.
+const NO_INSTANCES: [&[u8]; 3] = [b".lock", b".key", b".key.new"];
+
 /// Who runs is told by the process table alone, whose it is by the folder alone.
 #[derive(Debug)]
 struct ProcessTable {
@@ -125,7 +128,7 @@ impl ProcessTable {
 
     /// The shims and workloads of an instance.
     fn processes(&self, id: &str) -> BTreeSet<i32> {
-        let place = self.folder.join(id).to_string_lossy().into_owned();
+        let place = self.folder.join(id);
         let variable = format!("SETPOINT_INSTANCE={id}");
         let has = |file: PathBuf, wanted: &str| {
             fs::read(file).is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes()))
@@ -134,7 +137,8 @@ impl ProcessTable {
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         let is_its = |pid: &i32| {
             let process = Path::new("/proc").join(pid.to_string());
-            has(process.join("cmdline"), &place) || has(process.join("environ"), &variable)
+            let works_there = fs::read_link(process.join("cwd")).is_ok_and(|folder| folder == place);
+            works_there || has(process.join("environ"), &variable)
         };
         pids.filter(is_its).collect()
     }
@@ -170,7 +174,7 @@ impl Witness for ProcessTable {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.changes, &mut buffer);
         while let Ok(event) = reader.next() {
-            *count += u64::from(event.file_name().is_some_and(|name| name.to_bytes() != b".lock"));
+            *count += u64::from(event.file_name().is_some_and(|name| !NO_INSTANCES.contains(&name.to_bytes())));
         }
         std::future::ready(*count).boxed()
     }

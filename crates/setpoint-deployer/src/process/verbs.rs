@@ -11,12 +11,13 @@ use rustix::process::Signal;
 use setpoint_core::observation::Mark;
 use setpoint_core::pod::PodState;
 
-use super::folder::{self, MAX_ORDER_BYTES};
+use super::folder;
 use super::host_path;
 use super::instances::{Content, Known, announced};
 use super::leftovers;
 use super::lock::Lock;
 use super::order::{InstanceOrder, instance_id};
+use super::order_file::{self, MAX_BYTES};
 use super::ports::{self, Unassigned};
 use super::provider::{Place, fault};
 use super::record::{self, LOCK, SHIM, STATE, STOP, StateRecord, StopRecord};
@@ -50,8 +51,8 @@ impl Place {
             host_path::check(&pod.spec)?;
         }
         // One that is written and can never be read again would be nobody's.
-        if serde_json::to_vec(&instance).map_err(|error| failed(error.into()))?.len() as u64 > MAX_ORDER_BYTES {
-            let message = format!("with its variables it takes more than {MAX_ORDER_BYTES} bytes to write down");
+        if serde_json::to_vec(&instance).map_err(|error| failed(error.into()))?.len() as u64 > MAX_BYTES {
+            let message = format!("with its variables it takes more than {MAX_BYTES} bytes to write down");
             return Err(Error::field(&order.name, "spec", message));
         }
         {
@@ -62,7 +63,7 @@ impl Place {
                 let seed = u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default();
                 let assigned = ports::assign(instance.fields(), &taken, ports::is_free, seed);
                 instance.ports = assigned.map_err(|error| unassigned(&order.name, error))?;
-                folder::create(&self.settings.folder, &instance, pod).map_err(failed)?;
+                folder::create(&self.settings.folder, &instance, pod, &self.key).map_err(failed)?;
             }
         }
         let (shim, is_foreign) = self
@@ -91,7 +92,7 @@ impl Place {
         blocking(move || {
             let failed = |error: io::Error| fault(Operation::Update, &id, &error);
             let Body::Pod(pod) = &order.body else { unreachable!("the order was inspected") };
-            let present = folder::read_order(&folder).map_err(failed)?;
+            let present = order_file::read(&folder).map_err(failed)?;
             let Some(present) = present else {
                 return Err(Error::provider(Operation::Update, &id, Fault::NotFound, ""));
             };
@@ -99,7 +100,7 @@ impl Place {
                 let message = "cannot be changed while it runs: a new Pod can have it";
                 return Err(Error::field(&order.name, &field, message));
             }
-            folder::update_volumes(&folder, pod).map_err(failed)
+            folder::update_volumes(&folder, &present, pod).map_err(failed)
         })
         .await
     }
@@ -294,7 +295,7 @@ fn goes_on(folder: &Path, id: &str, state: Option<&PodState>) -> Result<()> {
 /// Changes what is on record of an instance. Who does holds its lock: what cannot be read then is lost.
 fn rewrite<T>(folder: &Path, change: impl Fn(&mut PodState) -> T) -> io::Result<T> {
     let first = |become_first: fn(&mut PodState)| -> io::Result<StateRecord> {
-        let order = folder::read_order(folder)?.ok_or(io::ErrorKind::NotFound)?;
+        let order = order_file::read(folder)?.ok_or(io::ErrorKind::NotFound)?;
         let mut state = order.first_state();
         become_first(&mut state);
         Ok(StateRecord { state, processes: Vec::new() })

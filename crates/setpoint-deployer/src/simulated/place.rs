@@ -71,21 +71,31 @@ impl Place {
     pub fn new(program: Program, epoch: Timestamp) -> Place {
         let mut dice = SmallRng::seed_from_u64(program.seed);
         let cloud = Cloud::new(dice.random());
-        Place::of(program, epoch, dice, cloud, None)
+        Place::of(program, epoch, dice, cloud, (None, BTreeSet::new()))
     }
 
     /// A place whose records are in a folder, as they tell of it.
     pub fn kept_in(folder: &Path, program: Program, epoch: Timestamp) -> Result<Place> {
         let mut dice = SmallRng::seed_from_u64(program.seed);
-        let broken = |error: std::io::Error| {
-            let response = format!("its records cannot be read: {error}");
-            Error::provider(Operation::Observe, "the place", Fault::Broken, response)
-        };
         let (records, cloud) = Records::open(folder, dice.random()).map_err(broken)?;
-        Ok(Place::of(program, epoch, dice, cloud, Some(records)))
+        let planted = records.planted().clone();
+        Ok(Place::of(program, epoch, dice, cloud, (Some(records), planted)))
     }
 
-    fn of(program: Program, epoch: Timestamp, dice: SmallRng, cloud: Cloud, records: Option<Records>) -> Place {
+    /// A place in memory as the records in a folder tell of it. They stay as they are, whatever is done to it.
+    pub fn copied_from(folder: &Path, program: Program, epoch: Timestamp) -> Result<Place> {
+        let mut dice = SmallRng::seed_from_u64(program.seed);
+        let (cloud, planted) = Records::read(folder, dice.random()).map_err(broken)?;
+        Ok(Place::of(program, epoch, dice, cloud, (None, planted)))
+    }
+
+    fn of(
+        program: Program,
+        epoch: Timestamp,
+        dice: SmallRng,
+        cloud: Cloud,
+        (records, planted): (Option<Records>, BTreeSet<String>),
+    ) -> Place {
         let mut state = State {
             cloud,
             platform: Platform::default(),
@@ -97,7 +107,7 @@ impl Place {
             counted: (0, 0),
             news: News::default(),
             program,
-            planted: records.as_ref().map(|records| records.planted().clone()).unwrap_or_default(),
+            planted,
             records,
         };
         state.settle_residents(epoch);
@@ -277,6 +287,11 @@ async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
+}
+
+fn broken(error: std::io::Error) -> Error {
+    let response = format!("its records cannot be read: {error}");
+    Error::provider(Operation::Observe, "the place", Fault::Broken, response)
 }
 
 fn drift_after(program: &Program, now: Timestamp) -> Option<Timestamp> {

@@ -1,7 +1,8 @@
 //! An instance in a folder of its own with a real shim, that is gone after the test whatever happens.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Instance {
     pub(crate) id: String,
+    public_id: String,
     folder: TempDir,
     shim: Option<Child>,
 }
@@ -51,10 +53,15 @@ impl Instance {
             log_limits,
         };
         for (_, container) in order.containers() {
-            fs::create_dir_all(folder.path().join("containers").join(&container.name).join("root")).unwrap();
+            let root = folder.path().join("containers").join(&container.name).join("root");
+            fs::create_dir_all(&root).unwrap();
+            if let Some(user) = order.run_as_user(container).filter(|user| *user != 0) {
+                fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
+                chown(&root, u32::try_from(user).ok(), None).unwrap();
+            }
         }
         record::write(folder.path(), record::ORDER, &order).unwrap();
-        let mut instance = Instance { id, folder, shim: None };
+        let mut instance = Instance { id, public_id: order.public_id(), folder, shim: None };
         instance.start_shim();
         instance
     }
@@ -66,7 +73,8 @@ impl Instance {
     pub(crate) fn shim_command(&self) -> Command {
         let mut command = Command::new(executable());
         // What is in the control plane's environment must not come through.
-        command.arg(shim::SUBCOMMAND).arg(self.folder.path()).env("CONTROL_PLANE_SECRET", "x").stdin(Stdio::null());
+        command.arg(shim::SUBCOMMAND).env("CONTROL_PLANE_SECRET", "x").stdin(Stdio::null());
+        command.current_dir(self.folder.path());
         command
     }
 
@@ -149,7 +157,7 @@ impl Instance {
             let (tree, path) = (parts.next().unwrap(), parts.next().unwrap());
             let folder = format!("/sys/fs/cgroup/{tree}{path}");
             let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-            let own: Vec<_> = names.filter(|name| name.to_string_lossy().contains(&self.id)).collect();
+            let own: Vec<_> = names.filter(|name| name.to_string_lossy().contains(&self.public_id)).collect();
             assert!(own.is_empty(), "control groups are left: {own:?}");
         }
     }

@@ -84,8 +84,9 @@ async fn what_a_crash_left_half_done_is_swept() {
         fs::write(place.root().join(name).join("order.json"), "{").unwrap();
     }
     let provider = place.open();
-    let left: Vec<_> = fs::read_dir(place.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, [".lock"]);
+    let mut left: Vec<_> = fs::read_dir(place.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".key", ".lock"]);
     assert!(observe(&provider).await.completeness.is_complete());
 }
 

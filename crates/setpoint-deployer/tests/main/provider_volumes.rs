@@ -81,7 +81,7 @@ async fn nobody_is_shown_a_secret() {
     let observed = crate::place::observe(&provider).await;
     let shown = format!("{order:?} {provider:?} {observed:?}");
     assert!(!shown.contains(SECRET), "{shown}");
-    for file in ["state.json", "shim.json", "shim.log"] {
+    for file in ["order.json", "state.json", "shim.json", "shim.log"] {
         assert!(!fs::read_to_string(place.folder(&id).join(file)).unwrap().contains(SECRET), "{file}");
     }
     let pid = place.shim_pid(&id).unwrap();

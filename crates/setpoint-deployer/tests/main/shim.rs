@@ -1,5 +1,6 @@
 //! Containers under a real shim.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -111,7 +112,7 @@ fn a_user_who_cannot_reach_the_folder_is_told_where_the_way_ends() {
     let root = data.path().join("root");
     fs::create_dir(&root).unwrap();
     let settings = Settings { user: Some(65534), group: Some(65534), root, ..Settings::default() };
-    let output = settings.command(&executable(), &["true".to_owned()]).unwrap().output().unwrap();
+    let output = settings.command(&executable(), &["true".to_owned()], &BTreeMap::new()).unwrap().output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(126), "{said}");
     assert!(said.contains(&format!("`chmod o+x {}`", data.path().display())), "{said}");

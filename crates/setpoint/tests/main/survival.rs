@@ -83,7 +83,7 @@ async fn workloads_do_not_notice_that_the_control_plane_is_killed() -> Result<()
     .await?;
     ensure!(count(&all)?.is_empty(), "workloads outlived their pods: {:?}", count(&all)?);
     wait_for("the last shim to end", PATIENCE, || async {
-        Ok(process_table::commanded(&shim_of(&server))?.is_empty().then_some(()))
+        Ok(process_table::shims_in(&server.data_dir())?.is_empty().then_some(()))
     })
     .await?;
     wait_for("the last zombie to be reaped", PATIENCE, || async { Ok(zombies(&server)?.is_empty().then_some(())) })
@@ -179,13 +179,8 @@ fn check_log(name: &str, log: &str) -> Result<usize> {
 
 /// The children of the control plane and of its shims that nobody has waited for.
 fn zombies(server: &Server) -> Result<Vec<Process>> {
-    let shims = process_table::commanded(&shim_of(server))?;
+    let shims = process_table::shims_in(&server.data_dir())?;
     let parents: Vec<u32> = shims.iter().map(|shim| shim.pid).chain(server.pid()).collect();
     let all = process_table::processes()?.into_iter();
     Ok(all.filter(|process| process.is_zombie && parents.contains(&process.parent)).collect())
-}
-
-/// What stands in the command of a server's shims.
-fn shim_of(server: &Server) -> String {
-    format!("shim {}", server.data_dir().display())
 }

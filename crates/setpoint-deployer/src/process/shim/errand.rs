@@ -134,14 +134,15 @@ impl Spawner {
         if arguments.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no command"));
         }
+        let place = self.place()?;
         let (said, output) = io::pipe()?;
         let settings = Settings {
             parent: Some(std::process::id()),
             cgroups: cgroup.map(Cgroup::join_files).unwrap_or_default(),
-            ..Settings::of(&self.order, &self.folder, container)
+            ..Settings::of(&self.order, &place, container)
         };
-        let mut command = settings.command(Path::new(super::spawn::OWN_EXECUTABLE), arguments)?;
-        command.envs(launch::variables(&self.order, &self.folder, &container.name));
+        let variables = launch::variables(&self.order, &place, &container.name);
+        let mut command = settings.command(Path::new(super::spawn::OWN_EXECUTABLE), arguments, &variables)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = command.spawn()?;
         let status = reaper.expect(child.id());

@@ -17,7 +17,7 @@ mod tree;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,8 @@ use self::clock::Clock;
 use self::reaper::{Reaper, Status};
 use self::spawn::{Spawned, Spawner};
 use super::cgroup::Cgroup;
-use super::order::{InstanceOrder, container_root};
+use super::order::InstanceOrder;
+use super::order_file;
 use super::process_table::Identity;
 use super::record::{self, ContainerProcess, StateRecord, StopRecord};
 use super::termination_log;
@@ -71,6 +72,8 @@ struct Process {
     key: RunKey,
     identity: Identity,
     cgroup: Option<Cgroup>,
+    /// The folder that it was told is its own; it may have been moved since.
+    root: PathBuf,
     report: Report,
     status: Option<Status>,
     /// When its own process had ended: what is left of it is cleared away then.
@@ -115,12 +118,15 @@ impl Signals {
     }
 }
 
-/// Runs the instance whose folder this is, until all its containers have ended for good.
-pub fn run(folder: &Path) -> ExitCode {
+/// Where a shim finds its instance: the folder that it was started in, wherever that is by now.
+const FOLDER: &str = ".";
+
+/// Runs the instance whose folder it was started in, until all its containers have ended for good.
+pub fn run() -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .and_then(|runtime| runtime.block_on(supervise(folder)));
+        .and_then(|runtime| runtime.block_on(supervise(Path::new(FOLDER))));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -139,19 +145,18 @@ async fn supervise(folder: &Path) -> io::Result<()> {
     // First of all: what is typed where the control plane was started is not meant for us. It fails only for who has a
     // session already.
     let _ = rustix::process::setsid();
-    let folder = folder.canonicalize()?;
-    let _lock = lock(&folder)?;
+    let _lock = lock(folder)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     // Who reads where we are may tell us something at once: we have to listen by then.
     let signals = Signals::listen()?;
-    record::write(&folder, record::SHIM, &Identity::of(std::process::id())?)?;
-    let order: InstanceOrder = record::read(&folder, record::ORDER)?
+    record::write(folder, record::SHIM, &Identity::of(std::process::id())?)?;
+    let order: InstanceOrder = order_file::read_with_variables(folder)?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the folder holds no order"))?;
     let mut clock = Clock::start();
     // We have the lock, so nobody is about to write what cannot be read.
-    let earlier = record::read(&folder, record::STATE).unwrap_or_else(|error| {
+    let earlier = record::read(folder, record::STATE).unwrap_or_else(|error| {
         complain(&error);
-        let state = loss::reconstruct(&order, &folder, &error.to_string(), clock.now());
+        let state = loss::reconstruct(&order, folder, &error.to_string(), clock.now());
         Some(StateRecord { state, processes: Vec::new() })
     });
     if let Some(earlier) = &earlier {
@@ -163,13 +168,13 @@ async fn supervise(folder: &Path) -> io::Result<()> {
         (container.name.clone(), Joint { takes_input_once, ..Joint::default() })
     };
     let joints: Joints = Arc::new(order.containers().map(|(_, container)| joint(container)).collect());
-    tokio::spawn(attach::serve(attach::listen(&folder)?, joints.clone()));
+    tokio::spawn(attach::serve(attach::listen(folder)?, joints.clone()));
     let plan = Plan::new(&order.pod.namespace, &order.pod.name, &order.pod.uid, &order.pod.spec);
     let state = earlier.map_or_else(|| order.first_state(), |earlier| earlier.state);
     let shim = Shim {
         supervisor: Supervisor::new(plan, state, clock.now()),
         clock,
-        spawner: Spawner { folder, order, events: sender },
+        spawner: Spawner { folder: folder.to_owned(), order, events: sender },
         processes: Vec::new(),
         joints,
         reaper: Reaper::default(),
@@ -354,12 +359,10 @@ impl Shim {
         if process.status.is_none() && !process.is_to_die {
             return false;
         }
-        let root = self.container(process.key).map(|container| container_root(&self.spawner.folder, &container.name));
-        let root = root.unwrap_or_default();
         // What was run beside it, by exec for example, is nobody's child here but in its control group.
         let is_empty = process.cgroup.as_ref().is_none_or(|cgroup| cgroup.members().is_empty());
         let is_alone = self.reaper.is_childless && is_empty;
-        let is_left = !is_alone && tree::kill_container(process.identity.pid, process.cgroup.as_ref(), &root);
+        let is_left = !is_alone && tree::kill_container(process.identity.pid, process.cgroup.as_ref(), &process.root);
         let Some(ended_at) = process.ended_at.filter(|_| !is_left) else { return false };
         let is_silent = process.output.iter().all(JoinHandle::is_finished);
         let is_told = !matches!(process.report, Report::Awaited);

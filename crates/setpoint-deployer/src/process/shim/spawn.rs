@@ -72,8 +72,8 @@ impl Spawner {
     }
 
     pub(super) fn spawn(&self, key: RunKey, container: &Container, joint: &Joint) -> io::Result<Spawned> {
-        let name = &container.name;
-        let variables = launch::variables(&self.order, &self.folder, name);
+        let (name, place) = (&container.name, self.place()?);
+        let variables = launch::variables(&self.order, &place, name);
         let arguments = command_line(container, &variables)?;
         let log = LogFile::begin(&self.log_folder(name), key.run, self.order.log_limits)?;
         let (report, receiver) = self.open_report(name)?;
@@ -82,7 +82,7 @@ impl Spawner {
         let pipes = if has_terminal { Pipes::terminal() } else { Pipes::plain(container.stdin == Some(true)) }?;
 
         let limits = Limits::of(container);
-        let made = Cgroup::make(&format!("setpoint-{}-{name}", self.order.id), limits);
+        let made = Cgroup::make(&format!("setpoint-{}-{name}", self.order.public_id()), limits);
         let is_unlimited = made.unlimited.iter().any(|unlimited| unlimited.resource == "memory");
         let settings = Settings {
             report: Some(report),
@@ -90,11 +90,10 @@ impl Spawner {
             cgroups: made.cgroup.as_ref().map(Cgroup::join_files).unwrap_or_default(),
             has_terminal,
             max_address_bytes: limits.memory_bytes.filter(|_| is_unlimited),
-            ..Settings::of(&self.order, &self.folder, container)
+            ..Settings::of(&self.order, &place, container)
         };
-        launch::open_way(&settings, &self.folder)?;
-        let mut command = settings.command(Path::new(OWN_EXECUTABLE), &arguments)?;
-        command.envs(&variables).stdin(pipes.stdin).stdout(pipes.stdout).stderr(pipes.stderr);
+        let mut command = settings.command(Path::new(OWN_EXECUTABLE), &arguments, &variables)?;
+        command.stdin(pipes.stdin).stdout(pipes.stdout).stderr(pipes.stderr);
         let spawned = command.spawn();
         // What the child has of these is its own; ours must not keep its output open.
         drop(command);
@@ -114,6 +113,7 @@ impl Spawner {
             key,
             identity: Identity::of(child.id())?,
             cgroup: made.cgroup,
+            root: settings.root,
             report: Report::Awaited,
             status: None,
             ended_at: None,
@@ -121,6 +121,11 @@ impl Spawner {
             output,
         };
         Ok(Spawned { process, unlimited: made.unlimited })
+    }
+
+    /// The whole path of the folder, as it is now.
+    pub(super) fn place(&self) -> io::Result<PathBuf> {
+        fs::canonicalize(&self.folder)
     }
 
     fn open_report(&self, container: &str) -> io::Result<(PathBuf, pipe::Receiver)> {
