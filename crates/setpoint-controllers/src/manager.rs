@@ -133,6 +133,35 @@ impl Manager {
         outcome
     }
 
+    /// Looks until it is told to stop, and does nothing to any place: what is in sight is told of the objects that the server
+    /// of this process holds. Nobody leads, since nobody acts.
+    pub async fn look(self, stop: impl Future<Output = ()> + Send) -> Result<(), Failure> {
+        let context = Context::new(self.clients.controllers.clone(), self.clock);
+        let context = Context { metrics: self.metrics.clone(), tells: false, read_only: true, ..context };
+        let planning = Planning::new(&context, &self.caches, &self.environments.cluster, &self.environments.providers);
+        let (caches, environments) = (&self.caches, self.environments.clone());
+        let sights = environments.sights.clone();
+        let lookers: Vec<Arc<dyn Driven>> = vec![
+            Runner::new(Machines::new(&context, caches, &planning, &sights), caches, &context),
+            Runner::new(ChangeSets::new(&context, caches, &planning), caches, &context),
+            Runner::new(Environments::new(&context, caches, environments, &planning), caches, &context),
+            Runner::new(Plans::new(&context, caches), caches, &context),
+            Runner::new(Goals::new(&context, caches), caches, &context),
+        ];
+        lookers.iter().for_each(|looker| looker.close());
+        let begun = self.caches.moment();
+        let mut feeds = feed::feed(&self.caches, &self.clients.controllers, &self.metrics);
+        let mut stop = pin!(stop);
+        let outcome = tokio::select! {
+            biased;
+            () = &mut stop => Ok(()),
+            _ = feeds.join_next() => Err(Failure::WatchEnded),
+            () = self.act(&lookers, &begun) => Ok(()),
+        };
+        lookers.iter().for_each(|looker| looker.close());
+        outcome
+    }
+
     /// Acts until it is dropped. Nobody acts before everything is known: what is not there yet would be made again.
     async fn act(&self, controllers: &[Arc<dyn Driven>], begun: &Moment) {
         self.caches.completed_since(begun).await;

@@ -15,6 +15,7 @@ mod guard;
 mod order;
 pub mod process;
 pub mod provider;
+mod read_only;
 pub mod registry;
 pub mod revisions;
 mod seal;

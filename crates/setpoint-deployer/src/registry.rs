@@ -15,6 +15,7 @@ use crate::deployer::Deployer;
 use crate::error;
 use crate::guard::{Deadlines, Guarded};
 use crate::provider::{Abilities, Answer, Provider};
+use crate::read_only::ReadOnly;
 
 /// A kind of deployer as it is registered. Shared as `Arc<dyn Driver>`.
 pub trait Driver: fmt::Debug + Send + Sync + 'static {
@@ -47,6 +48,9 @@ pub struct Context {
     /// A folder of this environment's own.
     pub folder: PathBuf,
     pub credentials: Credentials,
+    /// Whether somebody only looks. A driver then changes neither the place nor the folder, which may not be there; calls
+    /// that would are refused before it hears of them.
+    pub read_only: bool,
 }
 
 /// What a provider wants to see before it lets us in. It is shown to nobody.
@@ -162,11 +166,17 @@ impl Registry {
         context: &Context,
     ) -> Result<Opened, OpenError> {
         let parts = self.find(name, version)?.open(settings, context).await?;
+        let parts = if context.read_only { parts.read_only() } else { parts };
         Ok(parts.guarded(self.deadlines))
     }
 }
 
 impl Parts {
+    /// What is left of it for who only looks.
+    fn read_only(self) -> Parts {
+        Parts { provider: Arc::new(ReadOnly(self.provider)), deployer: None }
+    }
+
     pub(crate) fn guarded(self, deadlines: Deadlines) -> Opened {
         Opened {
             provider: Arc::new(Guarded::new(self.provider, deadlines)),

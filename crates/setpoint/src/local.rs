@@ -35,6 +35,7 @@ impl Local {
             environment: NODE.to_owned(),
             folder: folder.clone(),
             credentials: registry::Credentials::default(),
+            read_only: false,
         };
         let opened = deployers::registry()?.open(RUNTIME, None, &registry::Settings::default(), &context).await;
         let opened =

@@ -322,7 +322,11 @@ impl Controller for Environments {
         let finalizers = environment.metadata.finalizers.clone().unwrap_or_default();
         let is_kept = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         if environment.metadata.deletion_timestamp.is_some() {
-            return if is_kept { self.leave(key, &environment, round).await } else { Ok(Next::Idle) };
+            return if is_kept && !self.nodes.read_only {
+                self.leave(key, &environment, round).await
+            } else {
+                Ok(Next::Idle)
+            };
         }
         let is_refused = self.refusal(key, &environment).is_some();
         if !is_kept && !is_refused {
@@ -333,6 +337,10 @@ impl Controller for Environments {
         self.stand(key, &environment).await?;
         self.sweep(key, &environment, round).await?;
         let standing = self.stand(key, &environment).await?;
+        // Of what a look cannot see, it stays on record what was seen last.
+        if self.nodes.read_only && self.has_yet_to_answer(key) {
+            return Ok(Next::Idle);
+        }
         self.write_status(&environment, &standing, round).await?;
         Ok(self.next(key, &environment, &standing, round.now))
     }

@@ -29,6 +29,7 @@ impl Environments {
             environment: key.name.to_string(),
             folder: self.setup.folder.join(&*key.name),
             credentials,
+            read_only: self.nodes.read_only,
         };
         let settings = spec.config.clone().unwrap_or_default();
         let (name, version) = (&spec.deployer.name, spec.deployer.version.as_deref());
@@ -41,7 +42,7 @@ impl Environments {
         self.running.lock().remove(key);
         let reach = Arc::new(Mutex::new(None));
         self.setup.providers.put(&key.name, provider.clone());
-        let agent = provider.abilities().runs_pods.then(|| {
+        let agent = (provider.abilities().runs_pods && !self.nodes.read_only).then(|| {
             let report = self.report(key, reach.clone());
             (self.setup.host)(NodeAgent {
                 context: self.nodes.clone(),

@@ -66,7 +66,10 @@ impl Environments {
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
         self.news.looked(key, now);
-        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
+        match self.nodes.read_only {
+            true => Ok(()),
+            false => self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await,
+        }
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.

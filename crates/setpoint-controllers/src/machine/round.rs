@@ -84,7 +84,7 @@ impl Machines {
         };
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
-        if is_released && !is_remembered_here_alone(&cases, &settlement.done) {
+        if is_released && !self.context.read_only && !is_remembered_here_alone(&cases, &settlement.done) {
             return self.release(machine, round).await.map(Progress::Told);
         }
         let arrivals = match environment.metadata.deletion_timestamp {
@@ -123,6 +123,7 @@ impl Machines {
         let wanted = wanted(!petition.held.is_empty());
         let status = machine::next_status(machine, desired, &settlement, &seen, &standing, wanted, now);
         let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
+        let free = free.filter(|_| !self.context.read_only);
         let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let passing = planned.capabilities.passing_words;
             let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));

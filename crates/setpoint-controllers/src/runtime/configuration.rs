@@ -68,6 +68,8 @@ pub struct Context {
     pub seed: Option<u64>,
     /// Whether Events are told.
     pub tells: bool,
+    /// Whether places are only looked at: what would be done is told, and nothing is.
+    pub read_only: bool,
     /// What says under which leadership one acts; none where there is no election.
     pub fence: Option<Fence>,
 }
@@ -80,7 +82,7 @@ impl std::fmt::Debug for Context {
 
 impl Context {
     pub fn new(client: Client, clock: Clock) -> Context {
-        Context { client, clock, metrics: Metrics::default(), seed: None, tells: true, fence: None }
+        Context { client, clock, metrics: Metrics::default(), seed: None, tells: true, read_only: false, fence: None }
     }
 
     /// The same for another client.

@@ -8,6 +8,7 @@ use super::subject::ProcessSubject;
 use crate::conformance::Subject;
 use crate::error::{Error, Operation, Result};
 use crate::provider::{Abilities, Answer};
+use crate::read_only::Unopened;
 use crate::registry::{self, Context, Driver, Parts};
 
 static ABILITIES: LazyLock<Abilities> = LazyLock::new(abilities);
@@ -56,6 +57,9 @@ impl ProcessDriver {
     fn open_in(&self, settings: &registry::Settings, context: &Context) -> Result<Parts> {
         if let Some(name) = settings.keys().next() {
             return Err(Error::field(&context.environment, name, "the process deployer has no such setting"));
+        }
+        if context.read_only {
+            return Ok(Parts { provider: Arc::new(Unopened(&ABILITIES)), deployer: None });
         }
         let settings = Settings {
             folder: context.folder.clone(),

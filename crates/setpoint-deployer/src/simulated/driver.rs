@@ -55,8 +55,10 @@ impl SimulatedDriver {
             place.reprogram(program)?;
             return Ok(place.clone());
         }
+        let folder = context.folder.join("place");
         let place = match program.durable {
-            true => Place::kept_in(&context.folder.join("place"), program, (self.clock)())?,
+            true if context.read_only => Place::copied_from(&folder, program, (self.clock)())?,
+            true => Place::kept_in(&folder, program, (self.clock)())?,
             false => Place::new(program, (self.clock)()),
         };
         places.insert(context.environment.clone(), place.clone());

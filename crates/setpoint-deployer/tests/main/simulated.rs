@@ -231,6 +231,7 @@ async fn an_environment_has_one_place() {
         environment: "lab".to_owned(),
         folder: "lab".into(),
         credentials: Default::default(),
+        read_only: false,
     };
     let settings = |text: &str| -> Settings { serde_json::from_str(text).unwrap() };
     let first = driver.open(&settings(r#"{"hourlyPrice": "0.25"}"#), &context).await.unwrap();
