@@ -1,5 +1,6 @@
 //! The control plane in this process: the store, the API server and those who act, with or without a listener.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::local::Local;
 use crate::pods::Pods;
 use crate::secrets::KEYS;
 
+/// The store, in the data folder.
+const STORE: &str = "store";
 /// How long what is under way may take after the program was told to stop.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
@@ -74,11 +77,11 @@ impl ControlPlane {
             audit: parts.audit.clone(),
             surroundings: Surroundings::default(),
         };
-        let server = Server::open(store.clone(), setup)
-            .await
-            .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
-        let itself = controllers::client(&server, Identity::new("system:setpoint", [MASTERS]));
-        let (cluster, shared) = (controllers::cluster_id(itself).await?, Shared::new());
+        let (server, cluster) = open_server(&store, setup).await?;
+        if !parts.in_memory {
+            data.note_store(&cluster)?;
+        }
+        let shared = Shared::new();
         server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
         server.publish(shared.metrics.registry());
         let local = match parts.runs_pods {
@@ -86,13 +89,31 @@ impl ControlPlane {
             false => None,
         };
         let controllers = match parts.runs_controllers {
-            true => Some(Controllers::start(&server, data, &cluster, &shared)?),
+            true => Some(Controllers::start(&server, data.path(), &cluster, &shared)?),
             false => None,
         };
         // Where there are no controllers, nobody else keeps in step what the node reads.
         let feeds = controllers.is_none().then(|| shared.feed(&server));
         let actors = Actors { local, controllers, _feeds: feeds };
         Ok(ControlPlane { server, store, audit: parts.audit, actors, sights: shared.sights })
+    }
+
+    /// Starts one that only looks, at what the store in a folder holds: on a copy in memory, with no Pods, and with places
+    /// that are asked and never told anything. In the folder nothing is made and nothing is written.
+    pub(crate) async fn look(folder: &Path) -> Result<ControlPlane> {
+        let store: Arc<dyn Store> = Arc::new(copy_embedded(folder).await?);
+        let setup = Setup {
+            users: Users::new([]),
+            issuer: issuer::passing()?,
+            limits: Limits::default(),
+            audit: None,
+            surroundings: Surroundings::default(),
+        };
+        let (server, cluster) = open_server(&store, setup).await?;
+        let shared = Shared::new();
+        let controllers = Some(Controllers::look(&server, folder, &cluster, &shared)?);
+        let actors = Actors { local: None, controllers, _feeds: None };
+        Ok(ControlPlane { server, store, audit: None, actors, sights: shared.sights })
     }
 
     /// A client with all rights, through a function call.
@@ -143,12 +164,35 @@ async fn close(store: Arc<dyn Store>, audit: Option<audit::Log>) -> Result<()> {
     Ok(())
 }
 
+/// The API server over a store, and what it marks its guests with.
+async fn open_server(store: &Arc<dyn Store>, setup: Setup) -> Result<(Server, String)> {
+    let server = Server::open(store.clone(), setup)
+        .await
+        .map_err(|failure| anyhow::anyhow!("the API server cannot start: {failure:?}"))?;
+    let itself = controllers::client(&server, Identity::new("system:setpoint", [MASTERS]));
+    let cluster = controllers::cluster_id(itself).await?;
+    Ok((server, cluster))
+}
+
 /// The store in the data folder, with Secrets sealed on disk.
 async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
-    let path = data.file("store");
+    data.check_store()?;
+    let (path, sealing) = (data.file(STORE), sealing(data.path()));
     let shown = path.display().to_string();
-    let sealing =
-        Sealing { directories: vec![kinds::secret::DIRECTORY.to_owned()], key_file: KeyFile::at(data.file(KEYS)) };
     let open = move || EmbeddedStore::open_sealed(&path, setpoint_store::Options::default(), sealing);
     tokio::task::spawn_blocking(open).await?.with_context(|| format!("cannot open the store in {shown}"))
+}
+
+/// What the store in a folder holds, in memory; an empty one where there is none.
+async fn copy_embedded(folder: &Path) -> Result<MemoryStore> {
+    let (path, sealing) = (folder.join(STORE), sealing(folder));
+    let shown = path.display().to_string();
+    let copy = move || MemoryStore::copy_of(&path, setpoint_store::Options::default(), sealing);
+    let copied = tokio::task::spawn_blocking(copy).await?;
+    let copied = copied.with_context(|| format!("cannot read the store in {shown}"))?;
+    Ok(copied.unwrap_or_else(|| MemoryStore::new(setpoint_store::Options::default())))
+}
+
+fn sealing(folder: &Path) -> Sealing {
+    Sealing { directories: vec![kinds::secret::DIRECTORY.to_owned()], key_file: KeyFile::at(folder.join(KEYS)) }
 }

@@ -1,4 +1,14 @@
 //! The folder that holds everything a control plane must not lose.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`identity`] | which control plane it is, and whether it lives here |
+//! | [`location`] | where commands find it, and which of them make it |
+//! | `modes` | what others may do with what lies in it |
+
+pub(crate) mod identity;
+pub(crate) mod location;
+mod modes;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
@@ -6,7 +16,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use self::identity::{Identity, Residence, residence};
+pub(crate) use self::location::Location;
 
 /// How long a child that was just forked may take to become a program of its own.
 const BECOMING_A_PROGRAM: Duration = Duration::from_secs(1);
@@ -18,16 +33,31 @@ pub(crate) struct DataDir {
     path: PathBuf,
     /// Locked for as long as it is open; the kernel unlocks it however the process ends.
     _lock: File,
+    /// Who acts here, if anybody does.
+    identity: Mutex<Option<Identity>>,
 }
 
 impl DataDir {
-    /// Makes the folder if it is missing and locks it against a second process.
+    /// Makes the folder if it is missing, locks it against a second process, and sees that its control plane lives here.
     pub(crate) fn open(path: &Path) -> Result<DataDir> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
             .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        let data = DataDir::locked(path)?;
+        let identity = data.claim()?;
+        modes::close_to_others(path).with_context(|| format!("cannot close {} to others", path.display()))?;
+        *data.identity.lock() = Some(identity);
+        Ok(data)
+    }
+
+    /// Opens a folder that is there, only to look. It may be a copy.
+    pub(crate) fn open_to_look(path: &Path) -> Result<DataDir> {
+        DataDir::locked(path)
+    }
+
+    fn locked(path: &Path) -> Result<DataDir> {
         let lock_path = path.join("lock");
         let lock = lock_file(&lock_path)?;
         let begun = Instant::now();
@@ -42,7 +72,7 @@ impl DataDir {
             locked = lock.try_lock();
         }
         match locked {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock, identity: Mutex::new(None) }),
             Err(fs::TryLockError::WouldBlock) => bail!(
                 "the data folder {} is in use by another setpoint; stop that one or give this one its own with --data-dir",
                 path.display()
@@ -53,15 +83,124 @@ impl DataDir {
         }
     }
 
+    /// Sees that the control plane of this folder lives here. One that is new, or of a former version, is given an id.
+    fn claim(&self) -> Result<Identity> {
+        let shown = self.path.display();
+        let Some(identity) = Identity::read(&self.path)? else {
+            ensure!(
+                !self.knows_what_it_acknowledged(),
+                "{shown} is not whole: {} is missing. Restore the whole directory from one backup; or, if nothing else \
+                 acts for its guests, say `setpoint data adopt --data-dir {shown}`",
+                identity::FILE
+            );
+            return Identity::new(&self.path, self.had_store());
+        };
+        match residence(&identity, &Identity::found(&self.path)?) {
+            Residence::Here => Ok(identity),
+            Residence::Renamed => {
+                tracing::info!(from = %identity.home.path.display(), to = %shown, "the data folder has another path or device");
+                identity.write(&self.path)
+            }
+            away => bail!(self.refusal(&identity, &away)),
+        }
+    }
+
+    /// Why nobody acts here.
+    fn refusal(&self, identity: &Identity, away: &Residence) -> String {
+        let (shown, id) = (self.path.display(), &identity.id);
+        let (lives, since) = (identity.home.path.display(), identity.home.since);
+        let what = match away {
+            Residence::GivenUp(to) => format!("control plane {id} was told to live in {} instead", to.display()),
+            Residence::Copy(copy) => {
+                format!("it is a copy of control plane {id}, which has lived in {lives} {copy} since {since}")
+            }
+            Residence::Here | Residence::Renamed => format!("control plane {id} lives here"),
+        };
+        format!(
+            "nothing acts on {shown}: {what}. Two that act for the same guests undo each other's work. If the other one is \
+             gone for good, say `setpoint data adopt --data-dir {shown}`; looking (`setpoint status`, `drift`, `plan`) is \
+             possible meanwhile"
+        )
+    }
+
+    /// What the directory is to its control plane; `None` where none has an id.
+    pub(crate) fn residence_of(path: &Path) -> Result<Option<Residence>> {
+        match Identity::read(path)? {
+            Some(identity) => Ok(Some(residence(&identity, &Identity::found(path)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes this folder the one in which its control plane lives, whatever it was. The one in which it lived before, if it
+    /// can be reached from here, is told so. Returns the identity as it was, if there was one, and as it is.
+    pub(crate) fn adopt(path: &Path) -> Result<(Option<Identity>, Identity)> {
+        let data = DataDir::locked(path)?;
+        let before = Identity::read(path).ok().flatten();
+        let identity = match &before {
+            None => Identity::new(path, data.had_store())?,
+            Some(identity) => {
+                let _original = give_up(identity, path)?;
+                Identity { moved_to: None, ..identity.clone() }.settled(path, Timestamp::now())?
+            }
+        };
+        Ok((before, identity))
+    }
+
+    /// Sees that the store is there that was, before one is opened.
+    pub(crate) fn check_store(&self) -> Result<()> {
+        let had_store = self.identity.lock().as_ref().is_some_and(|identity| identity.has_store);
+        ensure!(
+            !had_store || self.file("store/format").exists() || self.file("store/engine").exists(),
+            "the store of the control plane in {} is missing; restore the whole directory from one backup",
+            self.path.display()
+        );
+        Ok(())
+    }
+
+    /// Notes that there is a store now, and whose. Another control plane's is refused.
+    pub(crate) fn note_store(&self, cluster: &str) -> Result<()> {
+        let mut identity = self.identity.lock();
+        let Some(present) = identity.as_ref() else { return Ok(()) };
+        match &present.cluster {
+            Some(known) if known != cluster => bail!(
+                "the store in {} is that of control plane {cluster}, and the rest is {known}'s; restore the whole directory \
+                 from one backup",
+                self.path.display()
+            ),
+            Some(_) if present.has_store => Ok(()),
+            _ => {
+                let noted = Identity { cluster: Some(cluster.to_owned()), has_store: true, ..present.clone() };
+                *identity = Some(noted.write(&self.path)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a store was ever made here, as far as a folder of a former version shows it.
+    fn had_store(&self) -> bool {
+        ["store/format", "store/engine", "secrets.key"].iter().any(|name| self.file(name).exists())
+    }
+
+    /// Whether the store was written by a version that gives each directory an id.
+    fn knows_what_it_acknowledged(&self) -> bool {
+        self.file("store/acknowledged").exists()
+    }
+
+    /// Lets users of Pods pass through to where Pods are, as only root can run them.
+    pub(crate) fn let_pods_pass(&self) -> Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        modes::open_passage(&self.path)
+            .with_context(|| format!("cannot let users of Pods pass through {}", self.path.display()))
+    }
+
     /// Opens a folder that a server may be using, and waits for others that have opened it with the same lock.
     pub(crate) fn open_beside_server(path: &Path, lock: &str) -> Result<DataDir> {
-        if !path.is_dir() {
-            bail!("there is no data folder {}; `setpoint up` makes it, and --data-dir names another", path.display());
-        }
         let lock_path = path.join(lock);
         let lock = lock_file(&lock_path)?;
         lock.lock().with_context(|| format!("cannot lock {}", lock_path.display()))?;
-        Ok(DataDir { path: path.to_owned(), _lock: lock })
+        Ok(DataDir { path: path.to_owned(), _lock: lock, identity: Mutex::new(None) })
     }
 
     /// The folder used when none is named: under the user's data home.
@@ -72,6 +211,10 @@ impl DataDir {
             Some(home) => Ok(home.join("setpoint")),
             None => bail!("neither XDG_DATA_HOME nor HOME is set; name a data folder with --data-dir"),
         }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -114,6 +257,22 @@ impl DataDir {
     }
 }
 
+/// Tells the directory in which a control plane lived that it lives in another, if it is there and is that one. It is kept
+/// locked meanwhile: who acts there is to be stopped first.
+fn give_up(identity: &Identity, to: &Path) -> Result<Option<DataDir>> {
+    let original = &identity.home.path;
+    let Ok(to) = fs::canonicalize(to) else { return Ok(None) };
+    let is_it = |found: &Identity| found.id == identity.id && found.moved_to.is_none();
+    if *original == to || !Identity::read(original).ok().flatten().is_some_and(|found| is_it(&found)) {
+        return Ok(None);
+    }
+    let data = DataDir::locked(original)?;
+    if let Some(found) = Identity::read(original)?.filter(is_it) {
+        Identity { moved_to: Some(to), ..found }.write(original)?;
+    }
+    Ok(Some(data))
+}
+
 fn lock_file(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
@@ -135,6 +294,30 @@ mod tests {
         assert!(error.contains("in use by another setpoint"), "{error}");
         drop(first);
         DataDir::open(&path).expect("it is free again");
+    }
+
+    #[test]
+    fn a_copy_is_opened_to_look_and_acts_only_once_it_was_adopted() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (original, copy) = (folder.path().join("original"), folder.path().join("copy"));
+        drop(DataDir::open(&original).expect("nobody uses it"));
+        fs::create_dir(&copy).expect("the folder is writable");
+        fs::copy(original.join(identity::FILE), copy.join(identity::FILE)).expect("it is there");
+        let error = DataDir::open(&copy).expect_err("it is a copy").to_string();
+        for word in ["is a copy of control plane", "original on this machine since", "setpoint data adopt --data-dir"] {
+            assert!(error.contains(word), "{error}");
+        }
+        drop(DataDir::open_to_look(&copy).expect("who looks does no harm"));
+        let held = DataDir::open(&original).expect("it still lives here");
+        DataDir::adopt(&copy).expect_err("the original acts");
+        drop(held);
+        DataDir::adopt(&copy).expect("a person says so");
+        drop(DataDir::open(&copy).expect("it lives here now"));
+        let error = DataDir::open(&original).expect_err("it was given up").to_string();
+        assert!(error.contains("was told to live in"), "{error}");
+        let renamed = folder.path().join("renamed");
+        fs::rename(&copy, &renamed).expect("the folder is writable");
+        drop(DataDir::open(&renamed).expect("it was only renamed"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) struct Drift {
 
 impl Drift {
     pub(crate) fn run(&self) -> Result<Outcome> {
-        self.place.run(async |session| self.show(session).await)
+        self.place.look(async |session| self.show(session).await)
     }
 
     async fn show(&self, session: &Session) -> Result<Outcome> {

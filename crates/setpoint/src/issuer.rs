@@ -25,6 +25,15 @@ pub(crate) fn open(data: &DataDir) -> Result<Issuer> {
             pem
         }
     };
+    of_pem(&pem)
+}
+
+/// An issuer whose key is kept nowhere, for a control plane that lasts as long as a look does.
+pub(crate) fn passing() -> Result<Issuer> {
+    of_pem(&KeyPair::generate()?.serialize_pem())
+}
+
+fn of_pem(pem: &str) -> Result<Issuer> {
     let damaged = || format!("{KEYS} in the data folder is damaged");
     let keys: Vec<PrivatePkcs8KeyDer<'_>> =
         PrivatePkcs8KeyDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().with_context(damaged)?;

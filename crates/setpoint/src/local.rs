@@ -30,6 +30,7 @@ pub(crate) struct Local(JoinSet<()>);
 impl Local {
     pub(crate) async fn start(server: &Server, data: &DataDir, cluster: &str, shared: &Shared) -> Result<Local> {
         let folder = data.file(PODS);
+        data.let_pods_pass()?;
         let context = registry::Context {
             cluster: cluster.into(),
             environment: NODE.to_owned(),

@@ -7,6 +7,7 @@ mod client;
 mod control_plane;
 mod controllers;
 mod crds;
+mod data;
 mod data_dir;
 mod deployers;
 mod destroy;
@@ -98,6 +99,9 @@ enum Command {
     Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
     Crds(crds::Crds),
+    /// Show which control plane a data directory holds, or say where it lives
+    #[command(subcommand)]
+    Data(data::Data),
     /// Care for the keys that Secrets are sealed with on disk
     #[command(subcommand)]
     Secrets(secrets::Secrets),
@@ -149,6 +153,7 @@ fn visible() -> ExitCode {
         Command::Resolve(resolve) => resolve.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
+        Command::Data(data) => done(data.run()),
         Command::Secrets(secrets) => done(secrets.run()),
         Command::User(user) => done(user.run()),
         Command::Dev(dev) => done(dev.run()),

@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn run(&self) -> Result<Outcome> {
         let manifests = self.source.manifests()?;
-        self.place.run(async |session| self.plan(session, manifests).await)
+        self.place.look(async |session| self.plan(session, manifests).await)
     }
 
     async fn plan(&self, session: &Session, manifests: Vec<Manifest>) -> Result<Outcome> {

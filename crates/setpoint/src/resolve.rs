@@ -43,7 +43,7 @@ struct Question {
 impl Resolve {
     pub(crate) fn run(&self) -> Result<Outcome> {
         match self.files.paths.is_empty() {
-            true => self.place.run(async |session| self.answer(self.of_server(&session.server).await?, false)),
+            true => self.place.look(async |session| self.answer(self.of_server(&session.server).await?, false)),
             false => self.answer(self.of_files()?, true),
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use setpoint_store::KeyFile;
 
-use crate::data_dir::DataDir;
+use crate::data_dir::Location;
 
 /// The file of the keys in the data folder.
 pub(crate) const KEYS: &str = "secrets.key";
@@ -28,11 +28,9 @@ impl Secrets {
     #[expect(clippy::print_stdout, reason = "what to do next is this command's output")]
     pub(crate) fn run(self) -> Result<()> {
         let Secrets::Rotate(Rotate { data_dir }) = self;
-        let folder = match data_dir {
-            Some(path) => path,
-            None => DataDir::default_path()?,
-        };
-        let file = KeyFile::at(folder.join(KEYS));
+        let location = Location::of(data_dir.as_deref())?;
+        location.check()?;
+        let file = KeyFile::at(location.path.join(KEYS));
         let id = file.rotate()?;
         println!("added key {id} to {}", file.path().display());
         println!("the next start of `setpoint up` seals every Secret with it and removes the old keys");

@@ -1,6 +1,6 @@
 //! Who a command works with: a server, or, where none runs, a control plane in this process on the local data folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -12,16 +12,16 @@ use setpoint_apiserver::{Users, audit};
 
 use crate::client::{Answer, Connection, Server};
 use crate::control_plane::{ControlPlane, Parts};
-use crate::data_dir::DataDir;
+use crate::data_dir::identity::Residence;
+use crate::data_dir::{DataDir, Location};
 use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::terminal::remark;
 use crate::up::{AUDIT_LOG, KUBECONFIG};
-use crate::{logging, stop};
+use crate::{logging, stop, user};
 
 /// As large as `setpoint up` lets the audit log become, by default.
-const AUDIT_LOG_BYTES: u64 = 50 << 20;
-const AUDIT_LOG_FILES: usize = 10;
+pub(crate) const ROTATION: audit::Rotation = audit::Rotation { bytes: 50 << 20, files: 10 };
 
 /// Where to work.
 #[derive(Debug, Args)]
@@ -44,8 +44,17 @@ pub(crate) struct Session {
 pub(crate) struct Here {
     pub(crate) plane: ControlPlane,
     pub(crate) since: Timestamp,
-    /// Nobody else may have the folder meanwhile.
-    _data: DataDir,
+    /// Nobody else may have the folder meanwhile, if there is one.
+    _data: Option<DataDir>,
+}
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Everything that is stored is held as desired for as long as the work takes.
+    Acting,
+    /// Nothing is changed: neither the folder nor any place.
+    Looking,
 }
 
 impl Place {
@@ -56,11 +65,20 @@ impl Place {
 
     /// Does the work, and stops whatever was started for it, however it ends.
     pub(crate) fn run(&self, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
+        self.work(Purpose::Acting, work)
+    }
+
+    /// Does work that only looks.
+    pub(crate) fn look(&self, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
+        self.work(Purpose::Looking, work)
+    }
+
+    fn work(&self, purpose: Purpose, work: impl AsyncFnOnce(&Session) -> Result<Outcome>) -> Result<Outcome> {
         logging::start_quietly();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let result = runtime.block_on(async {
             let stop = stop::signal()?;
-            let session = self.open().await?;
+            let session = self.open(purpose).await?;
             let result = tokio::select! {
                 result = work(&session) => result,
                 () = stop => Err(anyhow!("interrupted; what was written stays, and `setpoint status` shows it")),
@@ -73,38 +91,62 @@ impl Place {
         result
     }
 
-    async fn open(&self) -> Result<Session> {
+    async fn open(&self, purpose: Purpose) -> Result<Session> {
         if self.data_dir.is_none() && self.connection.is_named() {
             return Ok(Session { server: self.connection.connect().await?, here: None });
         }
-        let path = match &self.data_dir {
-            Some(path) => path.clone(),
-            None => DataDir::default_path()?,
-        };
-        let kubeconfig = path.join(KUBECONFIG);
-        if kubeconfig.exists() {
-            let server = self.connection.through(kubeconfig).connect().await?;
-            if server.read("/version", JSON).await.is_ok() {
-                return Ok(Session { server, here: None });
-            }
+        let location = Location::of(self.data_dir.as_deref())?;
+        if let Some(server) = self.running_on(&location.path).await? {
+            return Ok(Session { server, here: None });
         }
-        let data = DataDir::open(&path)?;
-        remark(&format!("no server runs on {}: the work is done in this process", path.display()));
-        let rotation = audit::Rotation { bytes: AUDIT_LOG_BYTES, files: AUDIT_LOG_FILES };
-        let file = audit::File::open(data.file(AUDIT_LOG), rotation).context("cannot open the audit log")?;
-        let parts = Parts {
-            users: Users::new([]),
-            in_memory: false,
-            audit: Some(audit::Log::to(file)?),
-            runs_pods: true,
-            runs_controllers: true,
-        };
         let since = Timestamp::now();
-        let plane = ControlPlane::start(&data, parts).await?;
+        let (plane, data) = match purpose {
+            Purpose::Acting => act(&location).await?,
+            Purpose::Looking => look(&location).await?,
+        };
         let namespace = self.connection.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let server = Server::here(plane.administer(), namespace);
         Ok(Session { server, here: Some(Here { plane, since, _data: data }) })
     }
+
+    /// The server that runs on a data folder, if one does. The kubeconfig in a copy leads to that of the original.
+    async fn running_on(&self, folder: &Path) -> Result<Option<Server>> {
+        let kubeconfig = folder.join(KUBECONFIG);
+        let is_copy = matches!(DataDir::residence_of(folder)?, Some(Residence::Copy(_) | Residence::GivenUp(_)));
+        if is_copy || !kubeconfig.exists() {
+            return Ok(None);
+        }
+        let server = self.connection.through(kubeconfig).connect().await?;
+        Ok(server.read("/version", JSON).await.is_ok().then_some(server))
+    }
+}
+
+/// A control plane that acts, in this process.
+async fn act(location: &Location) -> Result<(ControlPlane, Option<DataDir>)> {
+    let data = location.open()?;
+    remark(&format!("no server runs on {}: the work is done in this process", location.path.display()));
+    user::make_roster(data.path())?;
+    let file = audit::File::open(data.file(AUDIT_LOG), ROTATION).context("cannot open the audit log")?;
+    let parts = Parts {
+        users: Users::new([]),
+        in_memory: false,
+        audit: Some(audit::Log::to(file)?),
+        runs_pods: true,
+        runs_controllers: true,
+    };
+    let plane = ControlPlane::start(&data, parts).await?;
+    Ok((plane, Some(data)))
+}
+
+/// A control plane that only looks, in this process.
+async fn look(location: &Location) -> Result<(ControlPlane, Option<DataDir>)> {
+    let shown = location.path.display();
+    let data = location.look()?;
+    remark(&match data {
+        Some(_) => format!("no server runs on {shown}: this is a look at what is stored there, and changes nothing"),
+        None => format!("there is no data directory {shown} yet: nothing is stored"),
+    });
+    Ok((ControlPlane::look(&location.path).await?, data))
 }
 
 impl Session {

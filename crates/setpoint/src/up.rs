@@ -12,7 +12,7 @@ use setpoint_apiserver::{Users, audit, listener};
 use tokio::net::TcpListener;
 
 use crate::control_plane::{Actors, ControlPlane, DRAIN, Parts, administrator};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, Location};
 use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::user::USERS;
@@ -77,14 +77,10 @@ impl Up {
     async fn serve(self) -> Result<()> {
         let stop = stop::signal()?;
         let connections = allow_connections()?;
-        let path = match &self.data_dir {
-            Some(path) => path.clone(),
-            None => DataDir::default_path()?,
-        };
-        let data = DataDir::open(&path)?;
+        let data = Location::of(self.data_dir.as_deref())?.make()?;
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
-        user::make_roster(&path)?;
+        user::make_roster(data.path())?;
         let users = Users::new([(token.clone(), administrator())]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await

@@ -57,11 +57,13 @@ impl Users {
 
     fn of(order: &InstanceOrder, is_meant: impl Fn(&Container) -> bool) -> Users {
         let containers = order.containers().map(|(_, container)| container).filter(|container| is_meant(container));
-        let ourselves = rustix::process::geteuid().as_raw();
+        let ourselves = rustix::process::geteuid();
         let mut runners: Vec<Runner> = containers
+            // Only root can run others; who names one elsewhere is told so when the container starts.
+            .filter(|_| ourselves.is_root())
             .filter_map(|container| {
                 let Settings { user, group, .. } = Settings::of(order, Path::new(""), container);
-                let user = user.filter(|user| *user != ourselves)?;
+                let user = user.filter(|user| *user != ourselves.as_raw())?;
                 Some(Runner { user, group: group.unwrap_or(user) })
             })
             .collect();

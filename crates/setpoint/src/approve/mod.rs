@@ -76,6 +76,8 @@ impl Reject {
 impl Arguments {
     async fn give(&self, session: &Session, decision: Decision) -> Result<Outcome> {
         let (name, namespace) = (self.change_set.as_str(), session.server.namespace.as_str());
+        // What a look has shown to wait is asked for by whoever acts, as soon as they have looked too.
+        session.look().await?;
         let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
         let found = sets.get_opt(name).await.map_err(|error| session.server.unreachable(error))?;
         let Some(set) = found else {

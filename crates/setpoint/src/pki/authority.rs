@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 use super::subject;
 use crate::data_dir::DataDir;
 
-const CA_CERTIFICATE: &str = "ca.crt";
+pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
 
 /// How long the authority is trusted.

@@ -4,5 +4,5 @@ mod authority;
 mod serving;
 mod subject;
 
-pub(crate) use authority::{Authority, ClientIdentity};
+pub(crate) use authority::{Authority, CA_CERTIFICATE, ClientIdentity};
 pub(crate) use serving::{SERVING_LIFE, Serving};

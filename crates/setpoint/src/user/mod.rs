@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use crate::data_dir::DataDir;
+use crate::data_dir::Location;
 
 pub(crate) use register::{USERS, make_roster};
 
@@ -45,6 +45,8 @@ struct Folder {
 
 impl Folder {
     fn path(&self) -> Result<PathBuf> {
-        self.data_dir.clone().map_or_else(DataDir::default_path, Ok)
+        let location = Location::of(self.data_dir.as_deref())?;
+        location.check()?;
+        Ok(location.path)
     }
 }

@@ -8,6 +8,7 @@ use setpoint_apiserver::authentication::{Credential, FileError, Roster, User, re
 
 use crate::data_dir::DataDir;
 use crate::issuer;
+use crate::pki::CA_CERTIFICATE;
 
 /// The file that the server reads.
 pub(crate) const USERS: &str = "users.json";
@@ -49,10 +50,11 @@ pub(crate) fn make_roster(folder: &Path) -> Result<()> {
     register.save(Timestamp::now())
 }
 
-/// Whether no server that has users was ever started on a folder: each makes the roster, and then the issuer's keys. So a
-/// roster that is missing beside them is lost, and to begin anew would let in whoever was revoked.
+/// Whether nobody can have been given access to a folder yet: that takes an authority, and whoever acts there makes the
+/// roster, and then the issuer's keys. So a roster that is missing beside both is lost, and to begin anew would let in whoever
+/// was revoked.
 fn is_new(data: &DataDir) -> bool {
-    !data.file(issuer::KEYS).exists()
+    !data.file(issuer::KEYS).exists() || !data.file(CA_CERTIFICATE).exists()
 }
 
 /// A certificate that is revoked has to stay until it has expired, by any clock; a revoked token is as good as none.

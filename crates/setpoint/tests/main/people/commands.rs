@@ -81,7 +81,7 @@ async fn mistakes_are_told_with_what_to_do() -> Result<()> {
         ensure!(output.status.code() == Some(1), "{arguments:?}");
     }
     let nowhere = refusal(user_in(&server.folder().join("nowhere"), &["list"])?)?;
-    ensure!(nowhere.contains("there is no data folder"), "{nowhere}");
+    ensure!(nowhere.contains("there is no data directory"), "{nowhere}");
     Ok(())
 }
 
