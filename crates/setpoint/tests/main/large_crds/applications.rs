@@ -19,7 +19,7 @@ pub(super) fn family() -> Family {
             definition("ApplicationSet", application_set()),
             definition("AppProject", project()),
         ],
-        fields: 6_000,
+        fields: 4_000,
         examples: vec![application_example(), set_example(), project_example()],
     }
 }
@@ -94,27 +94,34 @@ fn template() -> Schema {
 
 /// A generator, and below it what it generates from. Below the last come generators as they come.
 fn generator(depth: usize) -> Schema {
-    let common = || [("template", template()), ("values", map(text()))];
-    let elements = object([("elements", list(anything())), ("elementsYaml", text())]).and(common());
-    let clusters = object([("selector", selector()), ("flatList", boolean())]).and(common());
+    let common = |schema: Schema| schema.and([("template", template()), ("values", map(text()))]);
+    // The whole definition has to be no larger than a stored object may be.
+    let above_the_last = |schema: Schema| match depth {
+        0 => schema.and([("values", map(text()))]),
+        _ => common(schema),
+    };
+    let elements = common(object([("elements", list(anything())), ("elementsYaml", text())]));
+    let clusters = common(object([("selector", selector()), ("flatList", boolean())]));
     let file = object([("path", text()), ("exclude", boolean())]);
-    let git = object(texts(&["repoURL", "revision", "pathParamPrefix"]))
-        .and([("directories", list(file.clone())), ("files", list(file)), ("requeueAfterSeconds", integer())])
-        .and(common());
+    let git = object(texts(&["repoURL", "revision", "pathParamPrefix"])).and([
+        ("directories", list(file.clone())),
+        ("files", list(file)),
+        ("requeueAfterSeconds", integer()),
+    ]);
     let token = || object(texts(&["secretName", "key"]));
     let forge = || object(texts(&["api", "owner", "repository", "group"])).and([("token", token())]);
-    let pull_request = object([("github", forge()), ("gitlab", forge()), ("gitea", forge())]).and(common());
+    let pull_request = object([("github", forge()), ("gitlab", forge()), ("gitea", forge())]);
     let mut generator = object([
         ("list", elements),
         ("clusters", clusters),
-        ("git", git),
-        ("pullRequest", pull_request),
+        ("git", above_the_last(git)),
+        ("pullRequest", above_the_last(pull_request)),
         ("selector", selector()),
     ]);
     let below = || if depth == 0 { list(anything()) } else { list(self::generator(depth - 1)) };
     let matrix = object([("generators", below())]).required(&["generators"]);
     let merge = object([("generators", below()), ("mergeKeys", list(text()))]).required(&["generators", "mergeKeys"]);
-    generator = generator.and([("matrix", matrix.and(common())), ("merge", merge.and(common()))]);
+    generator = generator.and([("matrix", above_the_last(matrix)), ("merge", above_the_last(merge))]);
     generator
 }
 
