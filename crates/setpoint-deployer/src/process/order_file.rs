@@ -36,11 +36,26 @@ pub(super) fn key_of(state_folder: &Path) -> PathBuf {
 
 /// Writes the order of an instance into its new folder.
 pub(super) fn write(folder: &Path, order: &InstanceOrder, key: &SealKey) -> io::Result<()> {
+    write_to(&folder.join(ORDER), order, key)
+}
+
+/// Seals the variables that a former version left in plain. Who runs the instance has read them already.
+pub(super) fn seal_variables(folder: &Path, key: &SealKey) -> io::Result<()> {
+    let Some(Written { order, sealed_variables: None }) = read_written(folder)? else { return Ok(()) };
+    let aside = folder.join(format!("{ORDER}.next"));
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => write_to(&aside, &order, key)?,
+    }
+    fs::rename(aside, folder.join(ORDER))
+}
+
+fn write_to(path: &Path, order: &InstanceOrder, key: &SealKey) -> io::Result<()> {
     let sealed = key.seal(&order.id, &serde_json::to_vec(&order.pod.variables)?)?;
     let mut order = order.clone();
     order.pod.variables = BTreeMap::new();
     let written = Written { order, sealed_variables: Some(sealed) };
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(ORDER))?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(&serde_json::to_vec(&written)?)?;
     file.sync_all()
 }

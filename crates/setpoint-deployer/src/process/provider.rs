@@ -100,7 +100,7 @@ impl ProcessProvider {
             SealKey::open_or_make(&order_file::key_of(&settings.folder))?
         };
         let instances = Instances::open(&settings.folder)?;
-        settle(&settings, &instances);
+        settle(&settings, &instances, &key);
         let sight = readiness(instances.fd()?)?;
         let place = Arc::new(Place {
             settings,
@@ -320,17 +320,17 @@ impl Provider for ProcessProvider {
     }
 }
 
-/// Gives what former versions made to whom it belongs to.
-fn settle(settings: &Settings, instances: &Instances) {
+/// Gives what former versions made to whom it belongs to, and seals what they left in plain.
+fn settle(settings: &Settings, instances: &Instances, key: &SealKey) {
     let is_ours = |known: &Known| known.pod().is_some_and(|pod| pod.mark.cluster == settings.cluster);
     for (id, _) in instances.iter().filter(|(_, known)| is_ours(known)) {
         let place = settings.folder.join(id);
         let settled = order_file::read(&place).and_then(|order| match order {
-            Some(order) => folder::settle(&place, &order),
+            Some(order) => folder::settle(&place, &order).and_then(|()| order_file::seal_variables(&place, key)),
             None => Ok(()),
         });
         if let Err(error) = settled {
-            tracing::warn!(%error, instance = id, "parts of its folder belong to others than they should");
+            tracing::warn!(%error, instance = id, "its folder is not as private as it should be");
         }
     }
 }

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 use setpoint_core::pod::PodState;
-use setpoint_deployer::provider::{Order, Variables, Volume, VolumeFile};
+use setpoint_deployer::provider::{Body, Order, Variables, Volume, VolumeFile};
 use setpoint_deployer::{Error, Provider, SpecError};
 
-use crate::place::{Place, eventually, order_of, pod, read_log, wait_running};
+use crate::place::{Place, eventually, order_of, pod, read_log, wait_running, wait_word};
 
 const SECRET: &str = "correct-horse";
 
@@ -87,6 +87,35 @@ async fn nobody_is_shown_a_secret() {
     let pid = place.shim_pid(&id).unwrap();
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(!String::from_utf8_lossy(&arguments).contains(SECRET));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_former_version_left_in_plain_is_sealed_and_still_known() {
+    let place = Place::new();
+    let provider = place.open();
+    let mut order = order("echo said $TOKEN; sleep 100000", &[("password", "x")], "/");
+    let Body::Pod(pod) = &mut order.body else { unreachable!() };
+    pod.spec.restart_policy = Some("Always".to_owned());
+    let id = provider.create(&order).await.unwrap();
+    wait_running(&provider, &id).await;
+    let path = place.folder(&id).join("order.json");
+    let mut plain: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    plain.as_object_mut().unwrap().remove("sealedVariables");
+    plain["pod"]["variables"] = serde_json::to_value(BTreeMap::from([("main", [["TOKEN", SECRET]])])).unwrap();
+    fs::write(&path, plain.to_string()).unwrap();
+    drop(provider);
+    let provider = place.open();
+    assert!(!fs::read_to_string(&path).unwrap().contains(SECRET));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    place.kill_shim(&id);
+    wait_word(&provider, &id, "stopped").await;
+    provider.start("again", &id).await.unwrap();
+    let said = format!("said {SECRET}\n");
+    eventually("the variable", async || {
+        wait_running(&provider, &id).await;
+        (read_log(&provider, &id, Default::default()).await.ends_with(&said)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
