@@ -61,6 +61,8 @@ pub(crate) enum Part {
     Get,
     /// Goals, and the Plans that serve them.
     Goals,
+    /// Machines of a fast Environment beside one that is stuck.
+    Lanes,
     List,
     /// Machines in a simulated Environment.
     Machines,

@@ -26,8 +26,8 @@ const PERIODS: u64 = 3;
 const EVENTS: Duration = Duration::from_secs(25);
 const CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(300);
-const MACHINES: &str = "/apis/setpoint.dev/v1alpha1/namespaces/default/machines";
-const ENVIRONMENTS: &str = "/apis/setpoint.dev/v1alpha1/environments";
+pub(crate) const MACHINES: &str = "/apis/setpoint.dev/v1alpha1/namespaces/default/machines";
+pub(crate) const ENVIRONMENTS: &str = "/apis/setpoint.dev/v1alpha1/environments";
 
 pub(crate) async fn measure(subject: &Subject, arguments: &Arguments, report: &mut Report) -> Result<()> {
     // Somebody else's server has no simulated Environments.
@@ -153,7 +153,7 @@ fn resident(server: &Server) -> Result<f64> {
     Ok(process::memory(&[server.pid()?])?.resident_mb)
 }
 
-fn is_synced(machine: &Value) -> bool {
+pub(crate) fn is_synced(machine: &Value) -> bool {
     let mut conditions = machine["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|condition| condition["type"] == "Synced" && condition["status"] == "True")
 }

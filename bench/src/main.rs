@@ -12,6 +12,7 @@ mod definitions;
 mod etcd;
 mod garbage;
 mod goals;
+mod lanes;
 mod latency;
 mod load;
 mod machines;
@@ -85,6 +86,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     }
     if arguments.wants(Part::Machines) {
         machines::measure(&subject, arguments, &mut report).await?;
+    }
+    if arguments.wants(Part::Lanes) {
+        lanes::measure(&subject, arguments, &mut report).await?;
     }
     if arguments.wants(Part::Goals) {
         goals::measure(&subject, arguments, &mut report).await?;

@@ -16,6 +16,7 @@ type Seconds = Family<Of, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Arc<Registry>,
     depth: Family<Of, Gauge>,
+    full_lanes: Family<Of, Gauge>,
     latency: Seconds,
     rounds: Seconds,
     retries: Family<Of, Counter>,
@@ -31,6 +32,8 @@ pub struct Metrics {
 pub struct Meter {
     /// Keys that wait for their turn.
     pub depth: Gauge,
+    /// Lanes in which keys wait for others of the same lane.
+    pub full_lanes: Gauge,
     /// Seconds from when a key was first added until work on it began.
     pub latency: Histogram,
     /// Seconds that a round took.
@@ -67,11 +70,14 @@ impl Default for Metrics {
     fn default() -> Metrics {
         let (latency, rounds): (Seconds, Seconds) =
             (Family::new_with_constructor(seconds), Family::new_with_constructor(seconds));
-        let (depth, retries, panics) = (Family::default(), Family::default(), Family::default());
+        let (depth, full_lanes): (Family<Of, Gauge>, Family<Of, Gauge>) = Default::default();
+        let (retries, panics) = (Family::default(), Family::default());
         let (gaps, dropped, leading) = (Family::default(), Family::default(), Gauge::default());
         let looks: Family<OfExtent, Counter> = Family::default();
         let mut registry = Registry::with_prefix("setpoint_controller");
         registry.register("queue_depth", "Keys that wait for their turn", depth.clone());
+        let help = "Lanes (of Machines: Environments) in which keys wait for others of the same lane";
+        registry.register("queue_full_lanes", help, full_lanes.clone());
         let help = "Time from when a key was added until work on it began";
         registry.register_with_unit("queue_latency", help, Unit::Seconds, latency.clone());
         registry.register_with_unit("reconcile", "Time a round of work took", Unit::Seconds, rounds.clone());
@@ -82,7 +88,7 @@ impl Default for Metrics {
         registry.register("looks", "Times that a place was looked at", looks.clone());
         registry.register("leading", "Whether this process leads", leading.clone());
         let registry = Arc::new(registry);
-        Metrics { registry, depth, latency, rounds, retries, panics, gaps, dropped, looks, leading }
+        Metrics { registry, depth, full_lanes, latency, rounds, retries, panics, gaps, dropped, looks, leading }
     }
 }
 
@@ -96,6 +102,7 @@ impl Metrics {
         let of = &Of { controller };
         Meter {
             depth: self.depth.get_or_create_owned(of),
+            full_lanes: self.full_lanes.get_or_create_owned(of),
             latency: self.latency.get_or_create_owned(of),
             rounds: self.rounds.get_or_create_owned(of),
             retries: self.retries.get_or_create_owned(of),
@@ -132,7 +139,8 @@ impl Metrics {
 impl Default for Meter {
     fn default() -> Meter {
         let (latency, rounds) = (seconds(), seconds());
-        let (depth, retries, panics) = (Gauge::default(), Counter::default(), Counter::default());
-        Meter { depth, latency, rounds, retries, panics }
+        let (depth, full_lanes) = (Gauge::default(), Gauge::default());
+        let (retries, panics) = (Counter::default(), Counter::default());
+        Meter { depth, full_lanes, latency, rounds, retries, panics }
     }
 }

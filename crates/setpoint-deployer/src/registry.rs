@@ -12,8 +12,8 @@ use thiserror::Error;
 use crate::checked::Checked;
 use crate::conformance::Subject;
 use crate::deployer::Deployer;
-use crate::error;
-use crate::guard::{Deadlines, Guarded};
+use crate::error::{self, Error, Fault, Operation};
+use crate::guard::{Deadlines, Guarded, within};
 use crate::provider::{Abilities, Answer, Provider};
 use crate::read_only::ReadOnly;
 
@@ -165,7 +165,9 @@ impl Registry {
         settings: &Settings,
         context: &Context,
     ) -> Result<Opened, OpenError> {
-        let parts = self.find(name, version)?.open(settings, context).await?;
+        let opened = within(self.deadlines.change, self.find(name, version)?.open(settings, context)).await;
+        let late = |late| Err(Error::provider(Operation::Observe, &context.environment, Fault::Unreachable, late));
+        let parts = opened.unwrap_or_else(late)?;
         let parts = if context.read_only { parts.read_only() } else { parts };
         Ok(parts.guarded(self.deadlines))
     }
@@ -250,6 +252,47 @@ mod tests {
         fn subject(&self) -> Answer<'_, Box<dyn Subject>> {
             Noop.subject()
         }
+    }
+
+    /// A driver whose place never answers.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Driver for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+
+        fn version(&self) -> &str {
+            "1.0.0"
+        }
+
+        fn abilities(&self) -> &Abilities {
+            Noop.abilities()
+        }
+
+        fn open<'a>(&'a self, _: &'a Settings, _: &'a Context) -> Answer<'a, Parts> {
+            Box::pin(std::future::pending())
+        }
+
+        fn subject(&self) -> Answer<'_, Box<dyn Subject>> {
+            Noop.subject()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deployer_that_does_not_open_is_given_up() {
+        let mut registry = Registry::default();
+        registry.register(Arc::new(Silent)).unwrap();
+        let context = Context {
+            cluster: "ours".into(),
+            environment: "lab".to_owned(),
+            folder: PathBuf::new(),
+            credentials: Credentials::default(),
+        };
+        let opened = registry.open("silent", None, &Settings::default(), &context).await;
+        let why = opened.map(drop).expect_err("nobody answers").to_string();
+        assert!(why.contains("nothing came within 60 s"), "{why}");
     }
 
     fn registry() -> Registry {

@@ -47,7 +47,7 @@ pub use self::own::{Owner, can_be_decided, is_open};
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// When to look again at what moved while it was written.
@@ -241,6 +241,12 @@ impl Controller for ChangeSets {
         self.judge(change_set, &environment, round).await
     }
 
+    /// To plan is to look at a place; to judge is not.
+    fn lane(&self, key: &Name) -> Lane {
+        let change_set = self.caches.change_sets.get(key).filter(|change_set| preview::is_to_plan(change_set));
+        change_set.map(|change_set| change_set.spec.environment.as_str().into()).unwrap_or_default()
+    }
+
     fn about(&self, key: &Name) -> Option<ObjectReference> {
         self.caches.change_sets.get(key).map(|change_set| change_set.object_ref(&()))
     }
@@ -250,7 +256,7 @@ impl Controller for ChangeSets {
     }
 
     fn configuration() -> Configuration {
-        Configuration::of_workloads()
+        Configuration::of_places()
     }
 }
 

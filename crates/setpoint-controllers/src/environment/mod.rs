@@ -46,7 +46,7 @@ use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
 use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
 use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
 
@@ -334,7 +334,11 @@ impl Controller for Environments {
             self.write_finalizers(&environment, kept, round).await?;
             return Ok(Next::Idle);
         }
-        self.stand(key, &environment).await?;
+        let standing = self.stand(key, &environment).await?;
+        // The first look may take long.
+        if environment.status.is_none() {
+            self.write_status(&environment, &standing, round).await?;
+        }
         self.sweep(key, &environment, round).await?;
         let standing = self.stand(key, &environment).await?;
         // Of what a look cannot see, it stays on record what was seen last.
@@ -350,6 +354,10 @@ impl Controller for Environments {
         running.iter().for_each(|key| self.close(key));
     }
 
+    fn lane(&self, key: &Name) -> Lane {
+        key.name.clone()
+    }
+
     fn about(&self, key: &Name) -> Option<ObjectReference> {
         self.caches.environments.get(key).map(|environment| environment.object_ref(&()))
     }
@@ -360,7 +368,7 @@ impl Controller for Environments {
 
     /// Most of the work is waiting for a provider.
     fn configuration() -> Configuration {
-        Configuration::of_workloads()
+        Configuration::of_places()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use setpoint_core::observation::Observation;
 
-use crate::permission::Account;
+use crate::permission::SharedAccount;
 use crate::queue::Queue;
 use crate::runtime::Name;
 
@@ -22,7 +22,7 @@ struct Seen {
     stirred: BTreeMap<Name, Stir>,
     stirs: u64,
     machines: Option<Arc<Queue<Name>>>,
-    accounts: BTreeMap<String, Arc<tokio::sync::Mutex<Account>>>,
+    accounts: BTreeMap<String, Arc<SharedAccount>>,
 }
 
 /// One time that a Machine was stirred.
@@ -85,8 +85,8 @@ impl Sights {
         self.0.lock().stirred.is_empty()
     }
 
-    /// The account of an environment, which one at a time may hold.
-    pub(crate) fn account(&self, environment: &str) -> Arc<tokio::sync::Mutex<Account>> {
+    /// The account of an environment.
+    pub(crate) fn account(&self, environment: &str) -> Arc<SharedAccount> {
         self.0.lock().accounts.entry(environment.to_owned()).or_default().clone()
     }
 }

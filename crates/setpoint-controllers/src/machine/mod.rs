@@ -34,7 +34,7 @@ use crate::environment::status::not_opened;
 use crate::events::Recorder;
 use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// How many steps are taken before others have their turn.
@@ -150,6 +150,10 @@ impl Controller for Machines {
         }
     }
 
+    fn lane(&self, key: &Name) -> Lane {
+        self.caches.machines.get(key).map(|machine| machine.spec.environment.as_str().into()).unwrap_or_default()
+    }
+
     fn about(&self, key: &Name) -> Option<ObjectReference> {
         self.caches.machines.get(key).map(|machine| machine.object_ref(&()))
     }
@@ -160,6 +164,6 @@ impl Controller for Machines {
 
     /// Environments are swept; whoever waits for something is woken by it.
     fn configuration() -> Configuration {
-        Configuration::of_workloads()
+        Configuration::of_places()
     }
 }

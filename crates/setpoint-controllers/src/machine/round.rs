@@ -93,7 +93,7 @@ impl Machines {
         };
         let steps = &planned.change_set.steps;
         let gpus = seen.gpus(desired).into_iter().map(|gpus| (target.clone(), gpus)).collect();
-        let mut spending = self.treasury.spending(environment, steps, &gpus).await?;
+        let spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
         let asked = Asked {
             environment,
@@ -137,7 +137,7 @@ impl Machines {
         };
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
-        self.take(machine, (step, &leave), look, &mut spending, round).await
+        self.take(machine, (step, &leave), look, spending, round).await
     }
 
     /// Whether all that a Machine depends on say that they are as desired, so that none of them will be heard of.
@@ -181,13 +181,14 @@ impl Machines {
         Ok(confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run))
     }
 
-    /// Takes one step: what it takes goes into the ledger, then the call on record, and then it is made.
+    /// Takes one step: what it takes goes into the ledger, then the call on record; then others may decide what to spend, and
+    /// the call is made.
     async fn take(
         &self,
         machine: &Machine,
         (step, leave): (&Step, &Authorized),
         look: Look<'_>,
-        spending: &mut Spending,
+        mut spending: Spending,
         round: &mut Round,
     ) -> Result<Progress, Error> {
         let Look { desired, seen, status } = look;
@@ -196,23 +197,30 @@ impl Machines {
         let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        if !self.treasury.enter(spending, step, &intent.id).await? {
+        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
             return Ok(Progress::Rests(Next::After(MOVED)));
         };
         let provider = self.planning.provider(&machine.spec.environment)?;
-        self.treasury.begin(spending, step, &intent.id, &machine);
+        let reservation = self.treasury.reserve(spending, step, &intent.id, Some(&machine));
         let leads = || self.context.leads_in(epoch);
         let act =
             Act { provider: &*provider, desired, intent: &intent, seen, clock: self.context.clock, leads: &leads };
         match act.take(step).await {
             Ok(()) => {
+                reservation.answered();
                 self.recorder.say(&machine, NoticeKind::Normal, past(step.action), &words(step));
                 Ok(Progress::Acted(Arc::new(machine)))
             }
-            Err(failed) => self.failed(&machine, &intent.id, failed, round).await,
+            Err(failed) => {
+                match &failed {
+                    Failed::Surely(_) => self.treasury.give_back(reservation),
+                    Failed::Perhaps(_) => drop(reservation),
+                }
+                self.failed(&machine, &intent.id, failed, round).await
+            }
         }
     }
 

@@ -159,7 +159,7 @@ impl Controller for Heartbeat {
 
     /// It comes by itself, with every renewal.
     fn configuration() -> Configuration {
-        Configuration { sweep: None, at_once: 1, ..Configuration::default() }
+        Configuration { sweep: None, ..Configuration::default() }
     }
 }
 

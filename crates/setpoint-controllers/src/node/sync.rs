@@ -23,7 +23,7 @@ use super::orders::{self, Obstacle};
 use super::refresh::{self, Given};
 use super::status_patch;
 use crate::events::{Recorder, is_code};
-use crate::queue::Queue;
+use crate::queue::{Queue, Room};
 use crate::runtime::caches::{PODS_BY_NODE, PODS_BY_UID};
 use crate::runtime::{Caches, Change, Clock, Configuration, Context, Controller, Error, Follows, Next, Round};
 
@@ -429,7 +429,7 @@ impl Controller for NodePods {
 
     /// Most of the work is waiting.
     fn configuration() -> Configuration {
-        Configuration { at_once: 32, ..Configuration::of_workloads() }
+        Configuration { room: Room::of(32), ..Configuration::of_workloads() }
     }
 }
 

@@ -27,7 +27,7 @@ use setpoint_core::pod::NoticeKind;
 
 pub use self::occasion::{Message, Occasion};
 use crate::events::Recorder;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Clock, Configuration, Context, Controller, Error, Name, Next, Round};
 
 /// For how long it is tried to tell of something.
@@ -132,6 +132,11 @@ impl Controller for Notifier {
         outcome.map(|()| Next::Idle).map_err(Error::Held)
     }
 
+    /// Who does not answer for one Environment keeps nobody from being told of another.
+    fn lane(&self, occasion: &Occasion) -> Lane {
+        occasion.environment(&self.caches)
+    }
+
     fn about(&self, occasion: &Occasion) -> Option<ObjectReference> {
         let message = occasion.message(&self.caches)?;
         let environment = self.caches.environments.get(&Name::new("", &message.environment))?;
@@ -149,6 +154,6 @@ impl Controller for Notifier {
     }
 
     fn configuration() -> Configuration {
-        Configuration { sweep: None, ..Configuration::default() }
+        Configuration { sweep: None, ..Configuration::of_places() }
     }
 }

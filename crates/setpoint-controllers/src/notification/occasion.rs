@@ -9,7 +9,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Name};
 
 /// Something that people are told of.
@@ -43,6 +43,17 @@ pub struct Message {
 }
 
 impl Occasion {
+    /// The Environment that it happened in.
+    pub(super) fn environment(&self, caches: &Caches) -> Lane {
+        let change_set = |name| caches.change_sets.get(name).map(|set| set.spec.environment.as_str().into());
+        let machine = |name| caches.machines.get(name).map(|machine| machine.spec.environment.as_str().into());
+        match self {
+            Occasion::GateWaiting(name) => change_set(name).unwrap_or_default(),
+            Occasion::Drifted(name) => machine(name).unwrap_or_default(),
+            Occasion::BudgetHit(name) => name.name.clone(),
+        }
+    }
+
     /// What is to be told, if it still holds.
     pub(super) fn message(&self, caches: &Caches) -> Option<Message> {
         match self {

@@ -4,8 +4,12 @@
 //! afterwards. So whoever hears of a change adds its key and has done enough. Changes that come in a burst are one round:
 //! a key on which work began a moment ago waits until its window is over, while one that was idle does not wait at all.
 //!
+//! Work that waits for a place holds up other work for that place at most: keys are in lanes, and each lane has room of its
+//! own.
+//!
 //! A queue is run, or driven by hand: [`Queue::ready`], [`Queue::take`] and [`Queue::finish`] are what running it does.
 
+mod lanes;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -27,6 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::metrics::Meter;
+pub use lanes::{Lane, LaneOf, Room};
 use schedule::{Schedule, Taken};
 
 pub trait Key: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {}
@@ -55,6 +60,8 @@ pub trait Work<K>: Send + Sync + 'static {
 pub struct Options {
     /// For how long after work on a key began what changes is gathered into its next round.
     pub window: Duration,
+    /// How many keys are worked on at the same time when the queue is run.
+    pub room: Room,
     /// What the jitter of retries follows from.
     pub seed: u64,
     pub meter: Meter,
@@ -62,11 +69,13 @@ pub struct Options {
 
 impl Options {
     pub const WINDOW: Duration = Duration::from_millis(20);
+    pub const ROOM: Room = Room::of(16);
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { window: Options::WINDOW, seed: rand::random(), meter: Meter::default() }
+        let (window, room) = (Options::WINDOW, Options::ROOM);
+        Options { window, room, seed: rand::random(), meter: Meter::default() }
     }
 }
 
@@ -79,8 +88,13 @@ pub struct Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
+    /// With all keys in one lane.
     pub fn new(options: Options) -> Queue<K> {
-        let schedule = Mutex::new(Schedule::new(options.window, options.seed));
+        Queue::in_lanes(options, Box::new(|_| Lane::default()))
+    }
+
+    pub fn in_lanes(options: Options, lane_of: LaneOf<K>) -> Queue<K> {
+        let schedule = Mutex::new(Schedule::new(options.window, options.seed, options.room, lane_of));
         Queue { schedule, added: Notify::new(), closed: AtomicBool::new(false), meter: options.meter }
     }
 
@@ -150,8 +164,8 @@ impl<K: Key> Queue<K> {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Works on keys until the queue is closed, on no more than `at_once` at the same time.
-    pub async fn run(self: Arc<Self>, at_once: usize, work: Arc<impl Work<K>>) {
+    /// Works on keys until the queue is closed, on no more at the same time than there is room for.
+    pub async fn run(self: Arc<Self>, work: Arc<impl Work<K>>) {
         let mut tasks: JoinSet<(K, Outcome)> = JoinSet::new();
         let mut is_open = true;
         while is_open || !tasks.is_empty() {
@@ -162,7 +176,7 @@ impl<K: Key> Queue<K> {
                         self.finish(key, outcome);
                     }
                 }
-                key = self.next(), if is_open && tasks.len() < at_once => match key {
+                key = self.next(), if is_open => match key {
                     Some(key) => {
                         let work = work.clone();
                         tasks.spawn(async move {
@@ -212,7 +226,9 @@ impl<K: Key> Queue<K> {
     }
 
     fn measure(&self, schedule: &Schedule<K>) {
-        self.meter.depth.set(i64::try_from(schedule.depth()).unwrap_or(i64::MAX));
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.meter.depth.set(gauge(schedule.depth()));
+        self.meter.full_lanes.set(gauge(schedule.full_lanes()));
     }
 }
 

@@ -8,6 +8,7 @@ use rand::{Rng, SeedableRng};
 use setpoint_deployer::Retry;
 use tokio::time::Instant;
 
+use super::lanes::{Lane, LaneOf, Lanes, Room};
 use super::{Key, Outcome};
 
 /// When what failed once comes again; it doubles with every failure in a row.
@@ -23,8 +24,8 @@ pub(super) struct Schedule<K> {
     window: Duration,
     jitter: StdRng,
     entries: BTreeMap<K, Entry>,
-    /// What is ready, in the order in which it became so.
-    ready: BTreeMap<u64, K>,
+    /// What is ready, and how much of each lane is being worked on.
+    lanes: Lanes<K>,
     turns: u64,
     /// What becomes ready at a time.
     timers: BTreeSet<(Instant, K)>,
@@ -41,11 +42,12 @@ struct Entry {
     failures: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Ready {
         turn: u64,
         added: Instant,
+        lane: Lane,
     },
     /// Comes at a time: because it was added within its window, or by its last outcome.
     Timed {
@@ -55,6 +57,7 @@ enum Phase {
     /// Perhaps added again meanwhile.
     Working {
         again: Option<Instant>,
+        lane: Lane,
     },
     Resting {
         until: Instant,
@@ -69,12 +72,12 @@ pub(super) struct Taken<K> {
 }
 
 impl<K: Key> Schedule<K> {
-    pub(super) fn new(window: Duration, seed: u64) -> Schedule<K> {
+    pub(super) fn new(window: Duration, seed: u64, room: Room, lane_of: LaneOf<K>) -> Schedule<K> {
         Schedule {
             window,
             jitter: StdRng::seed_from_u64(seed),
             entries: BTreeMap::new(),
-            ready: BTreeMap::new(),
+            lanes: Lanes::new(room, lane_of),
             turns: 0,
             timers: BTreeSet::new(),
             resting: BTreeSet::new(),
@@ -83,27 +86,26 @@ impl<K: Key> Schedule<K> {
 
     pub(super) fn clear(&mut self) {
         self.entries.clear();
-        self.ready.clear();
+        self.lanes.clear();
         self.timers.clear();
         self.resting.clear();
     }
 
     /// Has a key worked on: at once if it was idle, at the end of its window if work on it began within that.
     pub(super) fn add(&mut self, key: K, now: Instant) {
-        match self.entries.get(&key).map(|entry| entry.phase) {
+        match self.entries.get_mut(&key).map(|entry| &mut entry.phase) {
             None => self.make_ready(key, now, None, 0),
             Some(Phase::Ready { .. } | Phase::Timed { added: Some(_), .. }) => {}
             Some(Phase::Timed { due, added: None }) => {
-                self.timers.remove(&(due, key.clone()));
+                self.timers.remove(&(*due, key.clone()));
                 self.come_after_window(key, now, now);
             }
             Some(Phase::Resting { until }) => {
-                self.resting.remove(&(until, key.clone()));
+                self.resting.remove(&(*until, key.clone()));
                 self.come_after_window(key, now, now);
             }
-            Some(Phase::Working { again }) => {
-                let again = Some(again.unwrap_or(now));
-                self.entries.entry(key).and_modify(|entry| entry.phase = Phase::Working { again });
+            Some(Phase::Working { again, .. }) => {
+                again.get_or_insert(now);
             }
         }
     }
@@ -111,17 +113,22 @@ impl<K: Key> Schedule<K> {
     /// The keys that are ready, in the order in which they became so.
     pub(super) fn ready(&mut self, now: Instant) -> impl Iterator<Item = &K> {
         self.pass_time(now);
-        self.ready.values()
+        self.lanes.in_order()
     }
 
     /// Whether nothing is known of any key.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.lanes.is_empty()
     }
 
     pub(super) fn depth(&self) -> usize {
-        self.ready.len()
+        self.lanes.depth()
+    }
+
+    /// In how many lanes ready keys wait for others of their lane.
+    pub(super) fn full_lanes(&self) -> usize {
+        self.lanes.full()
     }
 
     /// When the next key becomes ready by itself.
@@ -129,43 +136,52 @@ impl<K: Key> Schedule<K> {
         self.timers.first().map(|(due, _)| *due)
     }
 
+    /// Takes the next key of a lane that has room.
     pub(super) fn take_first(&mut self, now: Instant) -> Option<Taken<K>> {
         self.pass_time(now);
-        let key = self.ready.first_key_value()?.1.clone();
+        let key = self.lanes.first()?.clone();
         self.take(&key, now)
     }
 
-    /// Takes a key to work on, whether or not it was added. `None` if it is being worked on.
+    /// Takes a key to work on, whether or not it was added, and whether or not its lane has room. `None` if it is being
+    /// worked on.
     pub(super) fn take(&mut self, key: &K, now: Instant) -> Option<Taken<K>> {
-        let working = Phase::Working { again: None };
-        let idle = Entry { phase: working, started: None, failures: 0 };
         let mut waited = Duration::ZERO;
-        match self.entries.get(key).map(|entry| entry.phase) {
+        let lane = match self.entries.get(key).map(|entry| entry.phase.clone()) {
             Some(Phase::Working { .. }) => return None,
-            Some(Phase::Ready { turn, added }) => {
-                self.ready.remove(&turn);
+            Some(Phase::Ready { turn, added, lane }) => {
+                self.lanes.begin_ready(&lane, turn);
                 waited = now.duration_since(added);
+                lane
             }
-            Some(Phase::Timed { due, .. }) => drop(self.timers.remove(&(due, key.clone()))),
-            Some(Phase::Resting { until }) => drop(self.resting.remove(&(until, key.clone()))),
-            None => {}
-        }
-        let entry = self.entries.entry(key.clone()).or_insert(idle);
-        (entry.phase, entry.started) = (working, Some(now));
+            Some(Phase::Timed { due, .. }) => {
+                self.timers.remove(&(due, key.clone()));
+                self.lanes.begin(key)
+            }
+            Some(Phase::Resting { until }) => {
+                self.resting.remove(&(until, key.clone()));
+                self.lanes.begin(key)
+            }
+            None => self.lanes.begin(key),
+        };
+        let failures = self.entries.get(key).map(|entry| entry.failures).unwrap_or_default();
+        let phase = Phase::Working { again: None, lane };
+        self.entries.insert(key.clone(), Entry { phase, started: Some(now), failures });
         Some(Taken { key: key.clone(), waited })
     }
 
     /// Notes that the work on a key that was taken begins only now: what was added until now is part of it.
     pub(super) fn begin(&mut self, key: &K, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            (entry.phase, entry.started) = (Phase::Working { again: None }, Some(now));
+        if let Some(Entry { phase: Phase::Working { again, .. }, started, .. }) = self.entries.get_mut(key) {
+            (*again, *started) = (None, Some(now));
         }
     }
 
     /// Notes what came of the work on a key that was taken.
     pub(super) fn finish(&mut self, key: K, outcome: Outcome, now: Instant) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        let Phase::Working { again } = entry.phase else { return };
+        let Phase::Working { again, lane } = entry.phase.clone() else { return };
+        self.lanes.end(&lane);
         entry.failures = if matches!(outcome, Outcome::Failed(_)) { entry.failures.saturating_add(1) } else { 0 };
         let after = match outcome {
             Outcome::Done | Outcome::Failed(Retry::Never) => None,
@@ -207,8 +223,8 @@ impl<K: Key> Schedule<K> {
     fn make_ready(&mut self, key: K, added: Instant, started: Option<Instant>, failures: u32) {
         let turn = self.turns;
         self.turns += 1;
-        self.ready.insert(turn, key.clone());
-        self.entries.insert(key, Entry { phase: Phase::Ready { turn, added }, started, failures });
+        let lane = self.lanes.add(turn, key.clone());
+        self.entries.insert(key, Entry { phase: Phase::Ready { turn, added, lane }, started, failures });
     }
 
     fn pass_time(&mut self, now: Instant) {

@@ -22,7 +22,8 @@ impl Work<String> for Scripted {
         self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
         let _ = self.log.send(format!("{key}@{}", self.started.elapsed().as_secs()));
         let tries = *self.tries.lock().entry(key.clone()).and_modify(|tries| *tries += 1).or_insert(1);
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        let seconds = if key.starts_with("slow") { 100 } else { 1 };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match key.split('-').next() {
             Some("fails") => Outcome::Failed(Retry::BackOff),
@@ -47,6 +48,10 @@ struct Running {
 }
 
 fn run(at_once: usize) -> Running {
+    run_in(Room::of(at_once))
+}
+
+fn run_in(room: Room) -> Running {
     let (sender, log) = mpsc::unbounded_channel();
     let work = Arc::new(Scripted {
         started: Instant::now(),
@@ -55,8 +60,8 @@ fn run(at_once: usize) -> Running {
         most_at_once: AtomicUsize::new(0),
         tries: Mutex::default(),
     });
-    let queue = Arc::new(Queue::default());
-    let task = tokio::spawn(queue.clone().run(at_once, work.clone()));
+    let queue = Arc::new(in_lanes(Options { room, ..Options::default() }));
+    let task = tokio::spawn(queue.clone().run(work.clone()));
     Running { queue, work, log, task }
 }
 
@@ -240,4 +245,122 @@ async fn it_is_counted_what_waits_how_long_and_what_comes_again() {
     queue.take(&"a");
     queue.finish("a", Outcome::Failed(Retry::BackOff));
     assert_eq!((meter.depth.get(), meter.retries.get()), (1, 1));
+}
+
+/// The lane of `lab/web` is `lab`.
+fn in_lanes(options: Options) -> Queue<String> {
+    Queue::in_lanes(options, Box::new(|key: &String| lane_of(key)))
+}
+
+fn lane_of(key: &str) -> Lane {
+    key.split_once('/').map(|(lane, _)| lane).unwrap_or_default().into()
+}
+
+/// When each of these keys was begun, in seconds, as far as it was.
+fn begun(log: &[String], prefix: &str) -> Vec<u64> {
+    let of = log.iter().filter(|line| line.starts_with(prefix));
+    of.filter_map(|line| line.rsplit('@').next()?.parse().ok()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_is_stuck_keeps_no_other_waiting() {
+    let mut running = run_in(Room { in_lane: 2, at_once: 4 });
+    for number in 0..10_000 {
+        running.queue.add(format!("slow/{number}"));
+    }
+    for number in 0..4 {
+        running.queue.add(format!("fast/{number}"));
+    }
+    let log = running.during(10).await;
+    assert_eq!(begun(&log, "slow"), [0, 0], "it has two places and no more");
+    assert_eq!(begun(&log, "fast"), [0, 0, 1, 1], "as if nobody else were there");
+    let log = running.during(195).await;
+    assert_eq!(begun(&log, "slow"), [100, 100, 200, 200], "and it gets on itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_in_which_nothing_is_done_has_room_however_many_others_are_stuck() {
+    let mut running = run_in(Room { in_lane: 2, at_once: 4 });
+    for number in 0..20 {
+        running.queue.add(format!("slow{number}/a"));
+        running.queue.add(format!("slow{number}/b"));
+    }
+    for number in 0..3 {
+        running.queue.add(format!("fast/{number}"));
+    }
+    let log = running.during(10).await;
+    assert_eq!(begun(&log, "slow").len(), 20, "each has one place; together they have used up the rest");
+    assert_eq!(begun(&log, "fast"), [0, 1, 2], "and so has this one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_take_turns() {
+    let queue = in_lanes(Options { room: Room { in_lane: 2, at_once: 100 }, ..Options::default() });
+    for key in ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"] {
+        queue.add(key.to_owned());
+    }
+    assert_eq!(queue.ready(), ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"], "by hand: as they came");
+    let mut taken = Vec::new();
+    while let Some(next) = queue.schedule.lock().take_first(Instant::now()) {
+        taken.push(next.key);
+    }
+    assert_eq!(taken, ["a/1", "b/1", "c/1", "a/2", "b/2"]);
+    assert!(queue.take(&"a/3".to_owned()), "by hand a key is taken whether or not there is room");
+    for key in ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"] {
+        queue.finish(key.to_owned(), Outcome::Done);
+    }
+    tokio::time::advance(Options::WINDOW).await;
+    assert_eq!(queue.ready(), [""; 0]);
+    assert!(queue.schedule.lock().is_idle(), "nothing is kept of a lane that is idle");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_shown_in_how_many_lanes_keys_wait_for_room() {
+    let meter = Meter::default();
+    let options = Options { room: Room { in_lane: 1, at_once: 9 }, meter: meter.clone(), ..Options::default() };
+    let queue = in_lanes(options);
+    for key in ["a/1", "a/2", "b/1"] {
+        queue.add(key.to_owned());
+    }
+    assert_eq!((meter.depth.get(), meter.full_lanes.get()), (3, 0));
+    queue.take(&"a/1".to_owned());
+    assert_eq!((meter.depth.get(), meter.full_lanes.get()), (2, 1));
+    queue.finish("a/1".to_owned(), Outcome::Done);
+    assert_eq!((meter.depth.get(), meter.full_lanes.get()), (2, 0));
+}
+
+/// Whatever is added, taken and finished in whatever order, a queue is as one that has everything looked through.
+#[tokio::test(start_paused = true)]
+async fn no_lane_has_more_than_its_room_and_none_waits_that_has_some() {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    for seed in 0..50 {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let room = Room { in_lane: dice.random_range(1..4), at_once: dice.random_range(1..8) };
+        let queue = in_lanes(Options { room, seed, ..Options::default() });
+        let mut working: Vec<String> = Vec::new();
+        for _ in 0..400 {
+            match dice.random_range(0..4) {
+                0 => queue.add(format!("{}/{}", dice.random_range(0..5), dice.random_range(0..6))),
+                1 if !working.is_empty() => {
+                    let key = working.swap_remove(dice.random_range(0..working.len()));
+                    let outcomes = [Outcome::Done, Outcome::Failed(Retry::BackOff), Outcome::Until(MOMENT * 5)];
+                    queue.finish(key, outcomes[dice.random_range(0..3)]);
+                }
+                2 => tokio::time::advance(MOMENT * dice.random_range(0..30)).await,
+                _ => {
+                    let in_lane = |key: &String| working.iter().filter(|other| lane_of(other) == lane_of(key)).count();
+                    let has_room = |key: &&String| match in_lane(key) {
+                        0 => true,
+                        count => count < room.in_lane && working.len() < room.at_once,
+                    };
+                    let free: Vec<String> = queue.ready().iter().filter(has_room).cloned().collect();
+                    let taken = queue.schedule.lock().take_first(Instant::now()).map(|taken| taken.key);
+                    assert_eq!(taken.is_some(), !free.is_empty(), "seed {seed}: {free:?} of {working:?}");
+                    assert!(taken.iter().all(|key| free.contains(key)), "seed {seed}: {taken:?} not of {free:?}");
+                    working.extend(taken);
+                }
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::fence::Fence;
 use crate::events::{Recorder, Source};
 use crate::metrics::Metrics;
-use crate::queue;
+use crate::queue::{self, Room};
 
 /// How a controller is driven. A controller says what suits it, and who runs it may say otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Configuration {
     /// How often everything is looked at even though nothing was heard of it; never if `None`.
     pub sweep: Option<Duration>,
     /// How many keys are worked on at the same time.
-    pub at_once: usize,
+    pub room: Room,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub enum Kinds {
 
 impl Default for Configuration {
     fn default() -> Configuration {
-        let (window, sweep) = (queue::Options::WINDOW, Some(Duration::from_secs(30)));
-        Configuration { kinds: Kinds::All, window, sweep, at_once: 16 }
+        let (window, room) = (queue::Options::WINDOW, queue::Options::ROOM);
+        Configuration { kinds: Kinds::All, window, sweep: Some(Duration::from_secs(30)), room }
     }
 }
 
@@ -42,6 +42,11 @@ impl Configuration {
     /// For those that hear of everything they read: a look at all of it is for what nobody thought of, and may be rare.
     pub fn of_workloads() -> Configuration {
         Configuration { sweep: Some(Duration::from_secs(600)), ..Configuration::default() }
+    }
+
+    /// For those that wait for places: a slow one holds up no other, and many slow ones together cannot use up all memory.
+    pub fn of_places() -> Configuration {
+        Configuration { room: Room { in_lane: 16, at_once: 256 }, ..Configuration::of_workloads() }
     }
 }
 
@@ -114,8 +119,9 @@ impl Context {
         Recorder::open(self.client.clone(), Source { component, host, clock: self.clock, dropped })
     }
 
-    pub(super) fn queue_options(&self, controller: &'static str, window: Duration) -> queue::Options {
+    pub(super) fn queue_options(&self, controller: &'static str, configuration: &Configuration) -> queue::Options {
+        let (window, room) = (configuration.window, configuration.room);
         let seed = self.seed.unwrap_or_else(rand::random);
-        queue::Options { window, seed, meter: self.metrics.of(controller) }
+        queue::Options { window, room, seed, meter: self.metrics.of(controller) }
     }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::caches::Caches;
 use super::configuration::Configuration;
 use super::round::Round;
-use crate::queue::{Key, Queue};
+use crate::queue::{Key, Lane, Queue};
 use crate::refusal::words;
 
 /// What acts on the objects of a kind, one at a time.
@@ -30,6 +30,12 @@ pub trait Controller: Send + Sync + 'static {
 
     /// Brings one object nearer to what it should be. The object may be gone: then there is nothing to do.
     fn reconcile(&self, key: &Self::Key, round: &mut Round) -> impl Future<Output = Result<Next, Error>> + Send;
+
+    /// For which place the work on a key waits: other keys of that lane may have to wait for it, those of other lanes never
+    /// do. The same lane for all, where none waits for a place.
+    fn lane(&self, _: &Self::Key) -> Lane {
+        Lane::default()
+    }
 
     /// The object that people look at, to tell them there that work on it panicked.
     fn about(&self, key: &Self::Key) -> Option<ObjectReference>;

@@ -63,9 +63,12 @@ impl<C: Controller> Runner<C> {
         context: &Context,
         configuration: Configuration,
     ) -> Arc<Runner<C>> {
-        let options = context.queue_options(C::NAME, configuration.window);
+        let options = context.queue_options(C::NAME, &configuration);
         let (rounds, panics) = (options.meter.rounds.clone(), options.meter.panics.clone());
-        let (controller, queue) = (Arc::new(controller), Arc::new(Queue::new(options)));
+        let controller = Arc::new(controller);
+        let lanes = Arc::downgrade(&controller);
+        let lane_of = move |key: &C::Key| lanes.upgrade().map(|controller| controller.lane(key)).unwrap_or_default();
+        let queue = Arc::new(Queue::in_lanes(options, Box::new(lane_of)));
         let listeners = caches.all().map(|cache| cache.listeners());
         controller.wire(caches, &queue);
         for (cache, listeners) in caches.all().into_iter().zip(listeners) {
@@ -120,7 +123,7 @@ impl<C: Controller> Runner<C> {
     /// Works until its queue is closed. It begins anew, with everything there is.
     pub async fn run(self: Arc<Self>) {
         self.begin();
-        let work = self.queue.clone().run(self.configuration.at_once, self.clone());
+        let work = self.queue.clone().run(self.clone());
         tokio::select! {
             biased;
             () = work => {}

@@ -26,7 +26,7 @@ use setpoint_core::scheduling::{self, Board, NodeState, Refusal};
 
 use self::pending::{Pending, Turn, has_ended, is_to_be_placed};
 use crate::events::{Recorder, is_code, title};
-use crate::queue::{Queue, words_of_panic};
+use crate::queue::{Queue, Room, words_of_panic};
 use crate::refusal::words;
 use crate::runtime::{Caches, Change, Configuration, Context, Controller, Error, Next, Round};
 
@@ -225,7 +225,7 @@ impl Controller for Scheduler {
 
     /// A round takes all that wait, so nothing has to be gathered first.
     fn configuration() -> Configuration {
-        Configuration { window: Duration::ZERO, at_once: 1, ..Configuration::of_workloads() }
+        Configuration { window: Duration::ZERO, room: Room::of(1), ..Configuration::of_workloads() }
     }
 }
 

@@ -4,6 +4,7 @@ mod api_bodies;
 mod api_owners;
 mod api_size;
 mod api_watches;
+mod lanes;
 mod looking;
 mod pod_environment;
 mod pod_files;

@@ -1,0 +1,132 @@
+//! One slow place holds up nobody who has nothing to do with it, and its own calls are made side by side.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use setpoint_testkit::{Server, wait_for};
+
+use crate::SETPOINT;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const MACHINES: &str = "/apis/setpoint.dev/v1alpha1/namespaces/default/machines";
+const ENVIRONMENTS: &str = "/apis/setpoint.dev/v1alpha1/environments";
+
+/// More than the control plane works on at the same time in one Environment.
+const MANY: usize = 40;
+
+async fn declare(server: &Server, name: &str, config: Value, guardrails: Value) -> Result<()> {
+    let environment = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Environment", "metadata": {"name": name},
+        "spec": {"deployer": {"name": "simulated"}, "config": config, "guardrails": guardrails},
+    });
+    server.client()?.post(ENVIRONMENTS, &environment).await?.success().map(drop)
+}
+
+async fn make(server: &Server, name: &str, environment: &str) -> Result<()> {
+    let machine = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine", "metadata": {"name": name},
+        "spec": {"environment": environment, "cores": 1},
+    });
+    server.client()?.post(MACHINES, &machine).await?.success().map(drop)
+}
+
+async fn machines(server: &Server, environment: &str) -> Result<Vec<Value>> {
+    let mut list = server.client()?.get(MACHINES).await?.success()?;
+    let all = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    Ok(all.into_iter().filter(|machine| machine["spec"]["environment"] == environment).collect())
+}
+
+fn condition<'o>(object: &'o Value, kind: &str) -> &'o Value {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+fn is_synced(machine: &&Value) -> bool {
+    condition(machine, "Synced")["status"] == "True"
+}
+
+/// Whether a call for it is on record whose outcome is not known.
+fn has_call(machine: &&Value) -> bool {
+    machine["status"]["intents"].as_array().is_some_and(|intents| !intents.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_of_a_fast_place_does_not_wait_for_those_of_a_slow_one() -> Result<()> {
+    for guardrails in [json!({}), json!({"maxInstances": 1000, "maxHourlyCost": "1000"})] {
+        let server = Server::start(SETPOINT).await?;
+        declare(&server, "slow", json!({"latencyMs": 15_000, "hourlyPrice": "0.01"}), guardrails.clone()).await?;
+        declare(&server, "fast", json!({"hourlyPrice": "0.01"}), guardrails.clone()).await?;
+        for number in 0..MANY {
+            make(&server, &format!("slow{number}"), "slow").await?;
+        }
+        for name in ["web", "db", "mail"] {
+            make(&server, name, "fast").await?;
+            wait_for(format!("{name} to be made"), PATIENCE, || async {
+                Ok(machines(&server, "fast").await?.iter().all(|machine| is_synced(&machine)).then_some(()))
+            })
+            .await?;
+            let slow = machines(&server, "slow").await?;
+            let done = slow.iter().filter(is_synced).count();
+            ensure!(done == 0, "{name} came after {done} of the {MANY} Machines of the slow place: {guardrails}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_there_are_limits_calls_are_made_side_by_side_and_none_too_many() -> Result<()> {
+    let server = Server::start(SETPOINT).await?;
+    declare(&server, "lab", json!({"latencyMs": 2_000}), json!({"maxInstances": 5})).await?;
+    for number in 0..8 {
+        make(&server, &format!("m{number}"), "lab").await?;
+    }
+    wait_for("four calls under way together", PATIENCE, || async {
+        Ok((machines(&server, "lab").await?.iter().filter(has_call).count() >= 4).then_some(()))
+    })
+    .await?;
+    let all = wait_for("as many as the limit allows, and a word of the others", PATIENCE, || async {
+        let all = machines(&server, "lab").await?;
+        let held = all.iter().filter(|machine| condition(machine, "Synced")["reason"] == "OverLimit").count();
+        Ok((all.iter().filter(is_synced).count() >= 5 && held == 3).then_some(all))
+    })
+    .await?;
+    let made = all.iter().filter(|machine| machine["status"]["providerId"].is_string()).count();
+    ensure!(made == 5, "{made} are there, and 5 may be: {all:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_does_not_answer_says_so_and_holds_up_no_other() -> Result<()> {
+    let server = Server::start(SETPOINT).await?;
+    // More of them than the control plane would work on together, were they all one.
+    for number in 0..20 {
+        declare(&server, &format!("dead{number}"), json!({"lostRequestRate": 1.0}), json!({})).await?;
+        make(&server, &format!("lost{number}"), &format!("dead{number}")).await?;
+    }
+    declare(&server, "alive", json!({}), json!({})).await?;
+    make(&server, "web", "alive").await?;
+    wait_for("the Machine of the place that answers", PATIENCE, || async {
+        Ok(machines(&server, "alive").await?.iter().all(|machine| is_synced(&machine)).then_some(()))
+    })
+    .await?;
+    let dead = |list: &Value| -> Vec<Value> {
+        let all = list["items"].as_array().into_iter().flatten();
+        all.filter(|environment| environment["metadata"]["name"] != "alive").cloned().collect()
+    };
+    let is_waited_for = |environment: &Value| condition(environment, "Ready")["reason"] == "Connecting";
+    wait_for("all of them to be said to be waited for", PATIENCE, || async {
+        let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
+        Ok(dead(&list).iter().all(is_waited_for).then_some(()))
+    })
+    .await?;
+    let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
+    let told = dead(&list).iter().filter(|environment| condition(environment, "Ready")["status"] == "False").count();
+    ensure!(told == 0, "it came after {told} of those that do not answer");
+    wait_for("all the others to be said not to answer", PATIENCE, || async {
+        let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
+        let is_told = |environment: &Value| condition(environment, "Ready")["reason"] == "Unreachable";
+        Ok(dead(&list).iter().all(is_told).then_some(()))
+    })
+    .await
+}
