@@ -7,9 +7,10 @@ use crate::query::Query;
 use crate::response::{self, Response};
 use crate::server::Shared;
 
-/// The check that is told but does not count, unless it is asked for by itself: a server whose audit log cannot be written
+/// The checks that are told but do not count, unless they are asked for by themselves: a server whose logs cannot be written
 /// goes on, and says so.
 const AUDIT: &str = "audit";
+const DECISIONS: &str = "decisions";
 
 /// Answers as Kubernetes does: `ok`, or with `?verbose` a line for each check.
 pub fn answer(server: &Shared, endpoint: &str, check: Option<&str>, query: &Query) -> Result<Response> {
@@ -19,7 +20,7 @@ pub fn answer(server: &Shared, endpoint: &str, check: Option<&str>, query: &Quer
         None => all.into_iter().filter(|(name, _)| !excluded.contains(name)).collect(),
         Some(name) => vec![all.into_iter().find(|(known, _)| *known == name).ok_or_else(Failure::page_not_found)?],
     };
-    let good = checks.iter().all(|(name, good)| *good || (check.is_none() && *name == AUDIT));
+    let good = checks.iter().all(|(name, good)| *good || (check.is_none() && [AUDIT, DECISIONS].contains(name)));
     let code = if good { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     if good && query.flag("verbose") != Some(true) {
         return Ok(response::text(code, "ok"));
@@ -40,6 +41,7 @@ fn checks(server: &Shared, endpoint: &str) -> Vec<(&'static str, bool)> {
     }
     if endpoint == "readyz" {
         checks.extend(server.audit.as_ref().map(|log| (AUDIT, log.is_healthy())));
+        checks.extend(server.decisions.get().map(|log| (DECISIONS, log.is_healthy())));
         checks.push(("started", server.is_ready()));
     }
     checks

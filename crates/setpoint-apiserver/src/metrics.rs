@@ -140,6 +140,27 @@ struct GuardMetrics {
     refused: u64,
     audit_lost: u64,
     audit_left_out: u64,
+    decisions: Option<DecisionFigures>,
+}
+
+/// What is not in the decision log, or not yet.
+#[derive(Debug)]
+struct DecisionFigures {
+    lost: u64,
+    left_out: u64,
+    removed_early: u64,
+    behind: u64,
+}
+
+impl DecisionFigures {
+    fn read(server: &Shared, log: &audit::Decisions) -> DecisionFigures {
+        DecisionFigures {
+            lost: log.lost(),
+            left_out: log.left_out(),
+            removed_early: log.removed_early(),
+            behind: server.store.revision().saturating_sub(log.followed()),
+        }
+    }
 }
 
 impl GuardMetrics {
@@ -150,6 +171,7 @@ impl GuardMetrics {
             refused: server.fairness.refusals(),
             audit_lost: server.audit.as_ref().map_or(0, audit::Log::lost),
             audit_left_out: server.audit.as_ref().map_or(0, audit::Log::left_out),
+            decisions: server.decisions.get().map(|log| DecisionFigures::read(server, log)),
         }
     }
 }
@@ -179,7 +201,25 @@ impl Collector for GuardMetrics {
         ] {
             ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        Ok(())
+        self.decisions.as_ref().map_or(Ok(()), |figures| figures.encode(&mut encoder))
+    }
+}
+
+impl DecisionFigures {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, value) in [
+            ("setpoint_decisions_lost", "Refusals and grants that could not be written to the decision log", self.lost),
+            ("setpoint_decisions_left_out", "Refusals beyond what the decision log keeps of them", self.left_out),
+            (
+                "setpoint_decisions_removed_early",
+                "Files of the decision log that were removed for their size before they were too old",
+                self.removed_early,
+            ),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        let (name, help) = ("setpoint_decisions_behind", "Commits that the decision log has yet to look at");
+        ConstGauge::new(self.behind).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 }
 

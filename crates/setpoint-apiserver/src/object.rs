@@ -240,6 +240,21 @@ impl Stored {
         memmem::find(self.metadata_and_record().0, text.as_bytes()).is_some()
     }
 
+    /// Whether this text occurs anywhere in it.
+    pub fn contains(&self, text: &str) -> bool {
+        memmem::find(&self.bytes[LENGTH..], text.as_bytes()).is_some()
+    }
+
+    /// What a type wants to know of the object, which has no kind, no version and no record then.
+    pub fn read_as<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        let (metadata, _) = self.metadata_and_record();
+        let mut text = Vec::with_capacity(self.text_len());
+        self.write_slot(b"{", LENGTH..LENGTH + metadata.len(), &mut text);
+        text.put_slice(b"}");
+        text.put_slice(&self.bytes[LENGTH + self.metadata_text().len()..]);
+        serde_json::from_slice(&text)
+    }
+
     /// The object without the record, as all rules see it.
     pub fn value(&self, head: &[u8]) -> Value {
         let (metadata, _) = self.metadata_and_record();

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,8 @@ pub struct Shared {
     /// The way to the Pods that run.
     pub pods: Pods,
     pub audit: Option<audit::Log>,
+    /// Who approved and who did what, once it is said where that is kept.
+    pub decisions: OnceLock<audit::Decisions>,
     /// Where time and chance come from.
     pub surroundings: Surroundings,
     ready: AtomicBool,
@@ -175,6 +177,7 @@ impl Server {
             lingering: Lingering::default(),
             pods: Pods::default(),
             audit: setup.audit,
+            decisions: OnceLock::new(),
             surroundings: setup.surroundings,
             ready: AtomicBool::new(false),
             stopping: tokio::sync::watch::Sender::new(false),
@@ -201,6 +204,13 @@ impl Server {
     /// Says how the Pods that run are reached: by what runs them, which is a client of this server and starts after it.
     pub fn connect_pods(&self, access: Arc<dyn PodAccess>) {
         self.0.pods.connect(access);
+    }
+
+    /// Says where it is kept who approved and who did what. From then on the log follows the store until that is closed.
+    pub fn keep_decisions(&self, log: audit::Decisions) {
+        log.follow(self.0.store.clone());
+        // There is one server, and it is told once.
+        let _ = self.0.decisions.set(log);
     }
 
     /// Shows what others in this process count beside what the server does.
@@ -233,8 +243,9 @@ impl Server {
         let audit_id = record.id.clone();
         let mut about = About { record: Some(record), ..About::default() };
         let answer = guarded(self.answer(&parts, body.as_mut(), &mut about)).await;
-        if let Some(line) = about.record.and_then(|record| self.0.audit_line(&record, &answer)) {
-            self.0.audit(&line).await;
+        if let Some(record) = about.record {
+            let lines = self.0.lines(&record, &answer);
+            self.0.write_down(lines).await;
         }
         let mut response = match answer {
             Ok(response) => response::compress(response, &parts.headers),
@@ -288,8 +299,9 @@ impl Server {
             about.is_forbidden();
             let refused = Err(refusal);
             // Whether or not its body ever comes.
-            if let Some(line) = about.record.take().and_then(|record| self.0.audit_line(&record, &refused)) {
-                self.0.audit(&line).await;
+            if let Some(record) = about.record.take() {
+                let lines = self.0.lines(&record, &refused);
+                self.0.write_down(lines).await;
             }
             about.body_read = matches!(tokio::time::timeout(DEADLINE, read(body, PLAIN_BODY_LIMIT)).await, Ok(Ok(_)));
             return refused;
@@ -382,8 +394,9 @@ impl Server {
         let write = tokio::spawn(async move {
             let _place = place;
             let answer = guarded(fairness::until_it_waits(seat, verbs::run(&shared, call))).await;
-            if let Some(line) = record.and_then(|record| shared.audit_line(&record, &answer)) {
-                shared.audit(&line).await;
+            if let Some(record) = record {
+                let lines = shared.lines(&record, &answer);
+                shared.write_down(lines).await;
             }
             answer
         });
@@ -399,6 +412,12 @@ impl Server {
 async fn guarded(answer: impl Future<Output = Result<Response>>) -> Result<Response> {
     let broken = |_| Err(Failure::internal("a broken invariant; the server's log says which"));
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(broken)
+}
+
+/// What is written down of a request: in the audit log, and in the decision log.
+struct Lines {
+    line: Option<Vec<u8>>,
+    decision: Option<(audit::decisions::Family, audit::decisions::Fact)>,
 }
 
 /// What is known of a request once its path is read.
@@ -479,19 +498,25 @@ impl Shared {
     }
 
     /// What is written down of a request, if anything is.
-    fn audit_line(&self, record: &audit::Request, answer: &Result<Response>) -> Option<Vec<u8>> {
+    fn lines(&self, record: &audit::Request, answer: &Result<Response>) -> Lines {
         let code = answer.as_ref().map_or_else(|failure| failure.code, |response| response.status());
         let (told, failure) = (answer.as_ref().ok().map(|response| response.extensions()), answer.as_ref().err());
         let made = told.and_then(|told| told.get());
         let refused_review = told.and_then(|told| told.get());
         let outcome = audit::Outcome { code, failure, made, refused_review, completed: Timestamp::now() };
-        let log = self.audit.as_ref().filter(|_| record.is_kept(code))?;
-        Some(record.line(outcome)).filter(|line| record.caller.is_some() || log.admits_stranger(line))
+        let log = self.audit.as_ref().filter(|log| record.is_kept(&outcome, log.has_routine()));
+        let line = log.and_then(|log| {
+            Some(record.line(outcome)).filter(|line| record.caller.is_some() || log.admits_stranger(line))
+        });
+        Lines { line, decision: self.decisions.get().and_then(|_| audit::decisions::fact(record, &outcome)) }
     }
 
-    async fn audit(&self, line: &[u8]) {
-        if let Some(log) = &self.audit {
-            log.put(line).await;
+    async fn write_down(&self, lines: Lines) {
+        if let Some((log, line)) = self.audit.as_ref().zip(lines.line) {
+            log.put(&line).await;
+        }
+        if let Some((log, (family, fact))) = self.decisions.get().zip(lines.decision) {
+            log.put(family, fact).await;
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Parts {
     pub(crate) in_memory: bool,
     /// Where it is written who changed what.
     pub(crate) audit: Option<audit::Log>,
+    /// Where it is kept who approved and who did what.
+    pub(crate) decisions: Option<audit::Decisions>,
     /// Whether Pods run on this machine.
     pub(crate) runs_pods: bool,
     /// Whether the controllers run in this process.
@@ -45,9 +47,16 @@ pub(crate) struct Parts {
 pub(crate) struct ControlPlane {
     pub(crate) server: Server,
     store: Arc<dyn Store>,
-    audit: Option<audit::Log>,
+    logs: Logs,
     actors: Actors,
     sights: Sights,
+}
+
+/// What is written until the very end.
+#[derive(Debug)]
+struct Logs {
+    audit: Option<audit::Log>,
+    decisions: Option<audit::Decisions>,
 }
 
 /// Those who act: they are clients of the server.
@@ -81,6 +90,9 @@ impl ControlPlane {
         if !parts.in_memory {
             data.note_store(&cluster)?;
         }
+        if let Some(decisions) = &parts.decisions {
+            server.keep_decisions(decisions.clone());
+        }
         let shared = Shared::new();
         server.connect_pods(Arc::new(Pods { providers: shared.providers.clone() }));
         server.publish(shared.metrics.registry());
@@ -95,7 +107,8 @@ impl ControlPlane {
         // Where there are no controllers, nobody else keeps in step what the node reads.
         let feeds = controllers.is_none().then(|| shared.feed(&server));
         let actors = Actors { local, controllers, _feeds: feeds };
-        Ok(ControlPlane { server, store, audit: parts.audit, actors, sights: shared.sights })
+        let logs = Logs { audit: parts.audit, decisions: parts.decisions };
+        Ok(ControlPlane { server, store, logs, actors, sights: shared.sights })
     }
 
     /// Starts one that only looks, at what the store in a folder holds: on a copy in memory, with no Pods, and with places
@@ -113,7 +126,8 @@ impl ControlPlane {
         let shared = Shared::new();
         let controllers = Some(Controllers::look(&server, folder, &cluster, &shared)?);
         let actors = Actors { local: None, controllers, _feeds: None };
-        Ok(ControlPlane { server, store, audit: None, actors, sights: shared.sights })
+        let logs = Logs { audit: None, decisions: None };
+        Ok(ControlPlane { server, store, logs, actors, sights: shared.sights })
     }
 
     /// A client with all rights, through a function call.
@@ -132,14 +146,14 @@ impl ControlPlane {
         work: impl FnOnce(Server, Actors) -> F,
     ) -> Result<()> {
         work(self.server, self.actors).await;
-        close(self.store, self.audit).await
+        close(self.store, self.logs).await
     }
 
     /// Stops those who act, then everything else.
     pub(crate) async fn stop(self) -> Result<()> {
         self.actors.stop().await;
         self.server.stop();
-        close(self.store, self.audit).await
+        close(self.store, self.logs).await
     }
 }
 
@@ -152,11 +166,14 @@ impl Actors {
     }
 }
 
-async fn close(store: Arc<dyn Store>, audit: Option<audit::Log>) -> Result<()> {
+async fn close(store: Arc<dyn Store>, logs: Logs) -> Result<()> {
     let closed = tokio::time::timeout(DRAIN, store.close()).await;
     // Whatever became of the store.
-    if let Some(audit) = audit {
+    if let Some(audit) = logs.audit {
         audit.close().await;
+    }
+    if let Some(decisions) = logs.decisions {
+        decisions.close().await;
     }
     closed
         .context("the store did not close in time; what was acknowledged is safe")?

@@ -1,20 +1,16 @@
 //! `setpoint data`: which control plane a data directory holds, and where it lives.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use setpoint_apiserver::audit;
 
 use crate::data_dir::identity::{Identity, Residence};
 use crate::data_dir::{DataDir, Location};
+use crate::decision_log;
 use crate::output::Output;
-use crate::session::ROTATION;
 use crate::terminal::inert;
-use crate::up::AUDIT_LOG;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Data {
@@ -69,7 +65,9 @@ impl Adopt {
         let location = Location::of(self.data_dir.as_deref())?;
         location.check()?;
         let (before, identity) = DataDir::adopt(&location.path)?;
-        note(&location.path, before.as_ref(), &identity)?;
+        let from = before.as_ref().map(|before| format!(", before in {}", before.home.path.display()));
+        let subject = format!("{}{}", identity.home.path.display(), from.unwrap_or_default());
+        decision_log::record(&location.path, "adopt data directory", &subject)?;
         let (id, path) = (inert(&identity.id), identity.home.path.display().to_string());
         println!("control plane {id} lives in {} now", inert(&path));
         if let Some(before) = before.filter(|before| before.home.path != identity.home.path) {
@@ -77,21 +75,6 @@ impl Adopt {
         }
         Ok(())
     }
-}
-
-/// Puts a line into the audit log: it is a person's decision about who acts.
-fn note(folder: &Path, before: Option<&Identity>, now: &Identity) -> Result<()> {
-    let mut file = audit::File::open(folder.join(AUDIT_LOG), ROTATION).context("cannot open the audit log")?;
-    let at = Timestamp::now();
-    let user = format!("uid:{}", rustix::process::geteuid().as_raw());
-    let line = json!({
-        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "stage": "ResponseComplete",
-        "verb": "adopt", "user": {"username": user}, "requestURI": "setpoint data adopt",
-        "objectRef": {"resource": "data-directory", "name": now.home.path, "uid": now.id},
-        "annotations": {"setpoint.dev/from": before.map(|before| &before.home.path)},
-        "requestReceivedTimestamp": at, "stageTimestamp": at,
-    });
-    writeln!(file, "{line}").and_then(|()| file.flush()).context("cannot write the audit log")
 }
 
 fn word(residence: Option<&Residence>) -> &'static str {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod approve;
+mod audit;
 mod change;
 mod client;
 mod control_plane;
@@ -9,6 +10,7 @@ mod controllers;
 mod crds;
 mod data;
 mod data_dir;
+mod decision_log;
 mod deployers;
 mod destroy;
 mod dev;
@@ -93,6 +95,8 @@ enum Command {
     Get(get::Get),
     /// Show who changed which fields of an object, and when
     History(history::History),
+    /// Show who approved and who did what, and when, also of what is deleted
+    Audit(audit::Audit),
     /// Show which Plan serves a Goal, and why no other does
     Resolve(resolve::Resolve),
     /// Check documents before a server sees them
@@ -150,6 +154,7 @@ fn visible() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Get(get) => done(get.run()),
         Command::History(history) => done(history.run()),
+        Command::Audit(audit) => done(audit.run()),
         Command::Resolve(resolve) => resolve.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),

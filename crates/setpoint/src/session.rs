@@ -18,7 +18,7 @@ use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::terminal::remark;
 use crate::up::{AUDIT_LOG, KUBECONFIG};
-use crate::{logging, stop, user};
+use crate::{decision_log, logging, stop, user};
 
 /// As large as `setpoint up` lets the audit log become, by default.
 pub(crate) const ROTATION: audit::Rotation = audit::Rotation { bytes: 50 << 20, files: 10 };
@@ -131,6 +131,7 @@ async fn act(location: &Location) -> Result<(ControlPlane, Option<DataDir>)> {
         users: Users::new([]),
         in_memory: false,
         audit: Some(audit::Log::to(file)?),
+        decisions: Some(decision_log::open(&data, None)?),
         runs_pods: true,
         runs_controllers: true,
     };

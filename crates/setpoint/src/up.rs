@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use setpoint_apiserver::audit::decisions::Retention;
 use setpoint_apiserver::{Users, audit, listener};
 use tokio::net::TcpListener;
 
@@ -16,7 +17,7 @@ use crate::data_dir::{DataDir, Location};
 use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, SERVING_LIFE, Serving};
 use crate::user::USERS;
-use crate::{logging, stop, token, user};
+use crate::{decision_log, logging, stop, token, user};
 
 const TOKEN: &str = "admin.token";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
@@ -50,9 +51,18 @@ pub(crate) struct Up {
     /// The size at which the audit log's file begins anew
     #[arg(long, value_name = "MIB", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     audit_log_size: u64,
+    /// Write the routine writes of our own controllers and nodes into the audit log, too: statuses, heartbeats, Events
+    #[arg(long)]
+    audit_log_all: bool,
     /// How many files of the audit log are kept
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     audit_log_files: u64,
+    /// For how many days it is kept who approved and who did what (`setpoint audit`)
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    decision_log_days: u32,
+    /// How much of that is kept at most; beyond it the oldest goes before its time
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    decision_log_size: u64,
     /// Do not run Pods on this machine
     #[arg(long)]
     no_local: bool,
@@ -91,6 +101,7 @@ impl Up {
             users,
             in_memory: self.store == StoreKind::Memory,
             audit: self.open_audit_log(&data)?,
+            decisions: Some(decision_log::open(&data, Some(self.decision_retention()))?),
             runs_pods: !self.no_local,
             runs_controllers: !self.no_controllers,
         };
@@ -124,7 +135,9 @@ impl Up {
         let path = match &self.audit_log {
             None => data.file(AUDIT_LOG),
             Some(path) if path.as_os_str() == "off" => return Ok(None),
-            Some(path) if path.as_os_str() == "-" => return Ok(Some(audit::Log::to(std::io::stdout())?)),
+            Some(path) if path.as_os_str() == "-" => {
+                return Ok(Some(self.with_detail(audit::Log::to(std::io::stdout())?)));
+            }
             Some(path) => path.clone(),
         };
         let files = usize::try_from(self.audit_log_files).context("--audit-log-files")?;
@@ -132,7 +145,15 @@ impl Up {
         let file = audit::File::open(&path, rotation).with_context(|| {
             format!("cannot open the audit log {}; choose another with --audit-log", path.display())
         })?;
-        Ok(Some(audit::Log::to(file)?))
+        Ok(Some(self.with_detail(audit::Log::to(file)?)))
+    }
+
+    fn with_detail(&self, log: audit::Log) -> audit::Log {
+        if self.audit_log_all { log.with_routine() } else { log }
+    }
+
+    fn decision_retention(&self) -> Retention {
+        Retention { days: self.decision_log_days, bytes: self.decision_log_size << 20 }
     }
 }
 

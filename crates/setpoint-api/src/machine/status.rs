@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 use crate::price::Price;
-use crate::step::Action;
+use crate::step::{Action, Class};
 
 /// How many calls may be on record whose outcome is not. There is one at a time; the rest are of crashes.
 pub const MAX_INTENTS: usize = 16;
@@ -89,6 +89,9 @@ pub struct Intent {
     pub id: String,
     /// What is done.
     pub action: Action,
+    /// What the step could cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// The digest of the step.
     pub digest: String,
     /// When it was written down.

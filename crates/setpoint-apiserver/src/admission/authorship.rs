@@ -16,12 +16,10 @@ use setpoint_api::requester::{REQUESTED_BY, UNKNOWN};
 
 use super::Change;
 use crate::audit::RefusedReview;
+pub(super) use crate::authentication::CONTROLLERS;
 use crate::authentication::Caller;
 use crate::failure::{Failure, Result};
 use crate::registry::{Resource, text_at};
-
-/// Who makes change sets for those whose objects it serves.
-pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// How many are remembered who changed what an object asks for before it is carried out.
 const MAX_REQUESTERS: usize = 16;

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::authentication::{Caller, Identity};
 use crate::failure::Failure;
 use crate::query::Query;
-use crate::request::{self, ResourcePath, Target};
+use crate::request::{self, ResourcePath, Target, Verb};
 
 /// The name under which client and server speak of one request.
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -89,10 +89,35 @@ impl Request {
         }
     }
 
-    /// Whether a request with this outcome is written down.
-    pub fn is_kept(&self, code: StatusCode) -> bool {
-        let refused = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-        refused || self.is_mutating()
+    /// Whether a request with this outcome is written down, in a log that has routine writes or has not.
+    pub fn is_kept(&self, outcome: &Outcome<'_>, has_routine: bool) -> bool {
+        let refusals = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+        let is_told = refusals.contains(&outcome.code) || outcome.refused_review.is_some();
+        is_told || self.is_mutating() && (has_routine || !self.is_routine())
+    }
+
+    /// Whether our own controllers or nodes say how things are: statuses, heartbeats, leases, Events. They do so without
+    /// end, and decide nothing by it.
+    fn is_routine(&self) -> bool {
+        let Some(path) = self.path().filter(|_| self.is_from_our_own()) else { return false };
+        match (path.group.as_str(), path.resource.as_str(), path.subresource.as_deref()) {
+            (_, _, Some("status")) => true,
+            ("" | "events.k8s.io", "events", _) | ("coordination.k8s.io", "leases", _) => true,
+            ("", "endpoints", _) | ("discovery.k8s.io", "endpointslices", _) => true,
+            ("", "nodes", None) => self.method == Method::PUT || self.method == Method::PATCH,
+            _ => false,
+        }
+    }
+
+    /// Whether it comes from our own controllers or nodes, and from nobody who acts as one of them.
+    pub(super) fn is_from_our_own(&self) -> bool {
+        let own = self.caller.as_ref().filter(|caller| caller.impersonator.is_none());
+        own.is_some_and(|caller| caller.identity.is_our_own())
+    }
+
+    /// What is done to the resource of a path, if that can be done to it.
+    pub(super) fn verb(&self, path: &ResourcePath) -> Option<Verb> {
+        path.verb(&self.method, Query::parse(self.uri.query()).is_watch()).ok()
     }
 
     /// Whether it may change something.
@@ -110,7 +135,7 @@ impl Request {
     }
 
     /// The resource it is about; read only now, since most requests are not written down.
-    fn path(&self) -> Option<ResourcePath> {
+    pub(super) fn path(&self) -> Option<ResourcePath> {
         match request::target(self.uri.path()) {
             Ok(Target::Resource(path)) => Some(path),
             _ => None,
@@ -125,8 +150,7 @@ impl Request {
                 (User::from(real.identity.as_ref()), Some(User::from(identity.as_ref())))
             }
         };
-        let watch = Query::parse(self.uri.query()).is_watch();
-        let verb = path.and_then(|path| path.verb(&self.method, watch).ok()).map(|verb| Cow::Borrowed(verb.name()));
+        let verb = path.and_then(|path| self.verb(path)).map(|verb| Cow::Borrowed(verb.name()));
         let agent = self.agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()));
         Event {
             kind: "Event",
@@ -184,16 +208,20 @@ fn reference<'a>(path: &'a ResourcePath, made: Option<&'a Object>) -> Reference<
 }
 
 /// Whether what is done here is about something that nobody else may know.
-fn is_secret(path: &ResourcePath) -> bool {
+pub(super) fn is_secret(path: &ResourcePath) -> bool {
     matches!(path.resource.as_str(), "secrets" | "tokenreviews") || path.subresource.as_deref() == Some("token")
 }
 
-/// A text of bounded length, which says so if something is missing.
 fn bounded(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.len() <= LONGEST {
+    shortened(text, LONGEST)
+}
+
+/// A text of bounded length, which says so if something is missing.
+pub(super) fn shortened(text: Cow<'_, str>, longest: usize) -> Cow<'_, str> {
+    if text.len() <= longest {
         return text;
     }
-    let end = text.floor_char_boundary(LONGEST);
+    let end = text.floor_char_boundary(longest);
     Cow::Owned(format!("{}{CUT}", &text[..end]))
 }
 
@@ -439,7 +467,7 @@ mod tests {
     #[test]
     fn changes_and_refusals_are_kept() {
         let session = Request { acts: true, ..request(Method::GET, "/api/v1/namespaces/n/pods/p/exec") };
-        assert!(session.is_kept(StatusCode::SWITCHING_PROTOCOLS), "a session");
+        assert!(is_kept(&session, 101, false), "a session");
         let rows = [
             ("a read", Method::GET, 200, false),
             ("a read of what is not there", Method::GET, 404, false),
@@ -450,8 +478,46 @@ mod tests {
             ("a write that failed", Method::PATCH, 422, true),
         ];
         for (row, method, code, kept) in rows {
-            let code = StatusCode::from_u16(code).expect("a code");
-            assert_eq!(request(method, "/api").is_kept(code), kept, "{row}");
+            assert_eq!(is_kept(&request(method, "/api"), code, false), kept, "{row}");
+        }
+    }
+
+    fn is_kept(request: &Request, code: u16, has_routine: bool) -> bool {
+        let (code, completed) = (StatusCode::from_u16(code).expect("a code"), request.received);
+        let outcome = Outcome { code, failure: None, made: None, refused_review: None, completed };
+        request.is_kept(&outcome, has_routine)
+    }
+
+    #[test]
+    fn what_our_own_controllers_write_all_the_time_is_left_out() {
+        const STATUS: &str = "/apis/setpoint.dev/v1alpha1/namespaces/n/machines/web/status";
+        const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/local";
+        const EVENTS: &str = "/api/v1/namespaces/n/events";
+        let controllers = ("system:kube-controller-manager", &[][..]);
+        let node = ("system:node:local", &["system:nodes"][..]);
+        let rows = [
+            ("a status by a controller", controllers, Method::PATCH, STATUS, 200, false),
+            ("a status that moved meanwhile", controllers, Method::PATCH, STATUS, 409, false),
+            ("one that is not allowed", controllers, Method::PATCH, STATUS, 403, true),
+            ("a status by somebody", ("ada", &[][..]), Method::PATCH, STATUS, 200, true),
+            ("a status by who is called a node", ("system:node:x", &[][..]), Method::PATCH, STATUS, 200, true),
+            ("a lease by a node", node, Method::PUT, LEASE, 200, false),
+            ("a lease by somebody", ("ada", &[][..]), Method::PUT, LEASE, 200, true),
+            ("a heartbeat of a node", node, Method::PATCH, "/api/v1/nodes/local", 200, false),
+            ("a node's deletion", controllers, Method::DELETE, "/api/v1/nodes/local", 200, true),
+            ("an Event by the scheduler", ("system:kube-scheduler", &[][..]), Method::POST, EVENTS, 201, false),
+            ("a Pod by a controller", controllers, Method::POST, "/api/v1/namespaces/n/pods", 201, true),
+        ];
+        for (row, (user, groups), method, uri, code, kept) in rows {
+            let identity = Arc::new(Identity::new(user, groups.iter().copied()));
+            let caller = Caller::new(identity.clone(), Standing::default());
+            let request = Request { caller: Some(caller.clone()), ..request(method, uri) };
+            assert_eq!(is_kept(&request, code, false), kept, "{row}");
+            assert!(is_kept(&request, code, true), "{row}: with routine writes");
+            let ada = Arc::new(Identity::new("ada", Vec::<String>::new()));
+            let impersonator = Some(Impersonator { identity: ada, wanted: Arc::default() });
+            let acting = Request { caller: Some(Caller { impersonator, ..caller }), ..request.clone() };
+            assert!(is_kept(&acting, code, false), "{row}: by who acts as them");
         }
     }
 

@@ -28,7 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An audit log. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Log(Arc<Shared>);
+pub struct Log {
+    shared: Arc<Shared>,
+    has_routine: bool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -62,7 +65,7 @@ impl State {
             writing: false,
             failing: false,
             lost: 0,
-            strangers: Budget::new(now),
+            strangers: Budget::of_strangers(now),
             left_out: 0,
             stopping: false,
             ended: false,
@@ -87,15 +90,26 @@ impl Log {
             let shared = shared.clone();
             move || shared.run(writer)
         })?;
-        Ok(Log(shared))
+        Ok(Log { shared, has_routine: false })
+    }
+
+    /// The same log with the routine writes of our own controllers and nodes, which it leaves out otherwise.
+    #[must_use]
+    pub fn with_routine(self) -> Log {
+        Log { has_routine: true, ..self }
+    }
+
+    /// Whether it has the routine writes of our own controllers and nodes.
+    pub fn has_routine(&self) -> bool {
+        self.has_routine
     }
 
     /// Puts a line into the log: at once, or as soon as there is room. When there is none for long, it is lost, and the
     /// next ones do not wait until something is written again.
     pub async fn put(&self, line: &[u8]) {
-        let taken = tokio::time::timeout(self.0.patience, self.0.until(|| self.0.take(line))).await;
+        let taken = tokio::time::timeout(self.shared.patience, self.shared.until(|| self.shared.take(line))).await;
         if taken.is_err() {
-            let mut state = self.0.state.lock();
+            let mut state = self.shared.state.lock();
             state.lost += 1;
             if !std::mem::replace(&mut state.failing, true) {
                 tracing::error!("the audit log is full and nothing of it is being written");
@@ -105,7 +119,7 @@ impl Log {
 
     /// Whether a line about somebody whom nobody knows may be put, which is counted if not.
     pub fn admits_stranger(&self, line: &[u8]) -> bool {
-        let mut state = self.0.state.lock();
+        let mut state = self.shared.state.lock();
         let admitted = state.strangers.spend(line.len(), Instant::now());
         state.left_out += u64::from(!admitted);
         admitted
@@ -114,35 +128,35 @@ impl Log {
     /// Waits until everything that was put is written, or cannot be.
     pub async fn flush(&self) {
         let written = || {
-            let state = self.0.state.lock();
+            let state = self.shared.state.lock();
             state.failing || (state.pending.is_empty() && !state.writing)
         };
-        self.0.until(written).await;
+        self.shared.until(written).await;
     }
 
     /// Writes out what is there, and ends; or ends without, if that takes too long.
     pub async fn close(&self) {
-        self.0.state.lock().stopping = true;
-        self.0.work.notify_one();
-        let ended = self.0.until(|| self.0.state.lock().ended);
-        if tokio::time::timeout(self.0.patience, ended).await.is_err() {
+        self.shared.state.lock().stopping = true;
+        self.shared.work.notify_one();
+        let ended = self.shared.until(|| self.shared.state.lock().ended);
+        if tokio::time::timeout(self.shared.patience, ended).await.is_err() {
             tracing::error!("the audit log could not be written in time and ends without its last lines");
         }
     }
 
     /// Whether lines are being written.
     pub fn is_healthy(&self) -> bool {
-        !self.0.state.lock().failing
+        !self.shared.state.lock().failing
     }
 
     /// How many lines could not be written.
     pub fn lost(&self) -> u64 {
-        self.0.state.lock().lost
+        self.shared.state.lock().lost
     }
 
     /// How many lines about strangers were left out.
     pub fn left_out(&self) -> u64 {
-        self.0.state.lock().left_out
+        self.shared.state.lock().left_out
     }
 }
 
@@ -369,6 +383,6 @@ mod tests {
         assert_eq!((log.lost(), log.is_healthy()), (1000, false));
         tokio::time::timeout(Duration::from_secs(20), log.close()).await.expect("it ends");
         drop(release);
-        log.0.until(|| log.0.state.lock().ended).await;
+        log.shared.until(|| log.shared.state.lock().ended).await;
     }
 }

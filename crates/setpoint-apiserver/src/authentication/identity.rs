@@ -10,6 +10,11 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const ANONYMOUS: &str = "system:anonymous";
 
+/// The name that our controllers have; they are one program, with the rights of all.
+pub const CONTROLLERS: &str = "system:kube-controller-manager";
+const SCHEDULER: &str = "system:kube-scheduler";
+const NODE_PREFIX: &str = "system:node:";
+const NODES: &str = "system:nodes";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 
@@ -36,6 +41,12 @@ impl Identity {
 
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known == group)
+    }
+
+    /// Whether this is one of our own programs: the controllers, the scheduler, or a node.
+    pub fn is_our_own(&self) -> bool {
+        [CONTROLLERS, SCHEDULER].contains(&self.user.as_str())
+            || self.user.starts_with(NODE_PREFIX) && self.is_in(NODES)
     }
 
     /// Puts a group last, unless it is there.

@@ -22,7 +22,7 @@ use crate::server::Shared;
 
 pub use certificate::{ClientCertificate, not_after};
 pub use credential::{Credential, Serial, TokenDigest};
-pub use identity::{ANONYMOUS, AUTHENTICATED, Identity, UNAUTHENTICATED, service_account_of};
+pub use identity::{ANONYMOUS, AUTHENTICATED, CONTROLLERS, Identity, UNAUTHENTICATED, service_account_of};
 pub use impersonation::Impersonator;
 pub use roster::{Roster, RosterError, User, group_fault, name_fault};
 pub use roster_file::{FileError, read_roster};

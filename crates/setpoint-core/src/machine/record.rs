@@ -67,6 +67,7 @@ pub fn begin(
     Some(Intent {
         id: derived_name::derive(&step.target.name, MAX_INTENT_ID, &[uid, &step.digest, &earlier, &number]),
         action: step.action,
+        class: Some(step.class),
         digest: step.digest.clone(),
         started_at: now,
         epoch,

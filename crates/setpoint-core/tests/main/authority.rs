@@ -66,6 +66,7 @@ pub(crate) fn intent(id: &str, digest: &str, set: Option<&str>, at: i64) -> Inte
     Intent {
         id: id.to_owned(),
         action: action(digest),
+        class: None,
         digest: digest.to_owned(),
         started_at: time(at),
         epoch: 1,

@@ -83,6 +83,7 @@ pub(crate) fn intent() -> Vec<Intent> {
     vec![Intent {
         id: "call".to_owned(),
         action: Action::Create,
+        class: None,
         digest: "sha256:a".to_owned(),
         started_at: NOW,
         epoch: 1,

@@ -14,8 +14,8 @@ use super::register::Register;
 use crate::kubeconfig::{Access, Proof};
 use crate::pki::{Authority, ClientIdentity};
 use crate::terminal::{print, remark};
-use crate::token;
 use crate::up::KUBECONFIG;
+use crate::{decision_log, token};
 
 /// A name that every certificate of the server has.
 const SERVER_NAME: &str = "localhost";
@@ -63,6 +63,8 @@ impl Create {
             None => server_of(&register)?,
         };
         let (user, secret) = self.issue(&authority, now)?;
+        // Nobody gets a credential of which there is no record.
+        decision_log::record(register.data.path(), "create user", &self.recorded())?;
         let until = user.expires.map(|end| end.to_string()).unwrap_or_default();
         register.roster.users.push(user);
         // Before anybody sees the credential: what is not listed cannot be revoked.
@@ -72,6 +74,11 @@ impl Create {
         print(&self.kubeconfig(&server, away, &authority, &secret))?;
         self.remarks(&server, &until);
         Ok(())
+    }
+
+    fn recorded(&self) -> String {
+        let groups = if self.groups.is_empty() { String::new() } else { format!(" in {}", self.groups.join(", ")) };
+        format!("{}{groups}", self.name)
     }
 
     fn check_names(&self) -> Result<()> {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::Folder;
 use super::register::Register;
+use crate::decision_log;
 use crate::terminal::remark;
 
 #[derive(Debug, Args)]
@@ -39,6 +40,10 @@ impl Revoke {
             user.revoked = Some(now);
         }
         register.save(now)?;
+        // What cannot be recorded is revoked all the same.
+        if let Err(error) = decision_log::record(register.data.path(), "revoke user", &self.name) {
+            remark(&format!("warning: {error:#}"));
+        }
         remark(&format!(
             "revoked user {:?}: the next request is refused, and open watches end within a second",
             self.name
