@@ -114,19 +114,21 @@ async fn a_place_that_does_not_answer_says_so_and_holds_up_no_other() -> Result<
         let all = list["items"].as_array().into_iter().flatten();
         all.filter(|environment| environment["metadata"]["name"] != "alive").cloned().collect()
     };
-    let is_waited_for = |environment: &Value| condition(environment, "Ready")["reason"] == "Connecting";
-    wait_for("all of them to be said to be waited for", PATIENCE, || async {
-        let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
-        Ok(dead(&list).iter().all(is_waited_for).then_some(()))
-    })
-    .await?;
     let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
     let told = dead(&list).iter().filter(|environment| condition(environment, "Ready")["status"] == "False").count();
     ensure!(told == 0, "it came after {told} of those that do not answer");
+    let said = |list: &Value, reason: &str| {
+        dead(list).iter().filter(|environment| condition(environment, "Ready")["reason"] == reason).count()
+    };
+    wait_for("all the others to say that they are waited for", PATIENCE, || async {
+        let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
+        let (connecting, unreachable) = (said(&list, "Connecting"), said(&list, "Unreachable"));
+        Ok((connecting > 0 && connecting + unreachable == 20).then_some(()))
+    })
+    .await?;
     wait_for("all the others to be said not to answer", PATIENCE, || async {
         let list = server.client()?.get(ENVIRONMENTS).await?.success()?;
-        let is_told = |environment: &Value| condition(environment, "Ready")["reason"] == "Unreachable";
-        Ok(dead(&list).iter().all(is_told).then_some(()))
+        Ok((said(&list, "Unreachable") == 20).then_some(()))
     })
     .await
 }
