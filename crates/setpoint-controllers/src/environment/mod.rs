@@ -336,7 +336,7 @@ impl Controller for Environments {
         }
         let standing = self.stand(key, &environment).await?;
         // The first look may take long.
-        if environment.status.is_none() {
+        if environment.status.is_none() && !self.nodes.read_only {
             self.write_status(&environment, &standing, round).await?;
         }
         self.sweep(key, &environment, round).await?;
