@@ -289,6 +289,7 @@ mod tests {
             environment: "lab".to_owned(),
             folder: PathBuf::new(),
             credentials: Credentials::default(),
+            read_only: false,
         };
         let opened = registry.open("silent", None, &Settings::default(), &context).await;
         let why = opened.map(drop).expect_err("nobody answers").to_string();
