@@ -52,7 +52,7 @@ fn bombs() -> Vec<(&'static str, Value, &'static str, &'static [&'static str])> 
         (
             "variables",
             with(
-                json!({"env": many(20_000, &|number| json!({"name": format!("V{number}"), "value": "$(V0)$(V1)$(V2)"}))}),
+                json!({"env": many(10_000, &|number| json!({"name": format!("V{number}"), "value": "$(V0)$(V1)$(V2)"}))}),
             ),
             "",
             &[],

@@ -129,7 +129,7 @@ impl Filled {
         if self.server.ready().await.is_err() {
             let said = self.server.log();
             let why = said.get(log.min(said.len())..).unwrap_or_default();
-            let error = why.lines().chain(said.lines()).filter(|line| line.starts_with("error: ")).last();
+            let error = why.lines().chain(said.lines()).rfind(|line| line.starts_with("error: "));
             let error = error.with_context(|| format!("it neither starts nor says why: {said}"))?;
             return Ok(Some(error.to_owned()));
         }
