@@ -54,6 +54,7 @@ pub mod record;
 pub mod registry;
 pub mod render;
 pub mod request;
+mod request_log;
 pub mod response;
 pub mod reviews;
 pub mod schema;
