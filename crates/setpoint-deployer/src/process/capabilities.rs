@@ -100,7 +100,8 @@ mod tests {
     fn what_is_kept_follows_from_what_is_dropped_and_added() {
         let all = CapabilitySet::all();
         let (bind, chown, raw) = (CapabilitySet::NET_BIND_SERVICE, CapabilitySet::CHOWN, CapabilitySet::NET_RAW);
-        let rows: [(&str, &[&str], &[&str], Option<CapabilitySet>); 9] = [
+        type Row<'r> = (&'r str, &'r [&'r str], &'r [&'r str], Option<CapabilitySet>);
+        let rows: [Row<'_>; 9] = [
             ("nothing said", &[], &[], None),
             ("only added: all are there", &["NET_ADMIN"], &[], None),
             ("all dropped", &[], &["ALL"], Some(CapabilitySet::empty())),

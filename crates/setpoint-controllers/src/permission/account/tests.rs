@@ -178,7 +178,8 @@ fn a_look_tells_of_a_call_that_ended_before_it_was_begun() {
     let keep: fn(&mut Account, &[&str]) = |account, shown| {
         account.keep(Some(1), &names(&[]), showing(20, shown), seen(1), at(20));
     };
-    let rows: [(&str, &str, Happens, Happens, &[&str], Option<u32>); 7] = [
+    type Row<'r> = (&'r str, &'r str, Happens, Happens, &'r [&'r str], Option<u32>);
+    let rows: [Row<'_>; 7] = [
         ("it was answered before, and shows", "Create", |it| it.answered("call"), |_| (), &["call"], Some(1)),
         ("it was answered before, and does not show", "Create", |it| it.answered("call"), |_| (), &[], Some(2)),
         ("it was answered meanwhile", "Create", |_| (), |it| it.answered("call"), &["call"], Some(2)),
