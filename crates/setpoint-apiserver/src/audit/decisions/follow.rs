@@ -81,12 +81,13 @@ impl Follower {
         });
         let position = position.filter(|position| position.cluster == cluster);
         let mut follower = Follower { log, store, cluster, change_sets: HashMap::new(), noted: 0 };
-        follower.learn_change_sets().await?;
-        let resumed = position
-            .as_ref()
-            .filter(|position| (follower.store.oldest()..=follower.store.revision()).contains(&position.revision));
-        let revision = match resumed {
-            Some(position) => position.revision,
+        let held = follower.store.oldest()..=follower.store.revision();
+        let revision = match position.as_ref().filter(|position| held.contains(&position.revision)) {
+            Some(position) => {
+                // As they were then: some may be gone by now, and what follows tells of their steps.
+                follower.learn_change_sets(position.revision).await?;
+                position.revision
+            }
             None => follower.look_through(position.as_ref()).await?,
         };
         let watch = follower.store.watch("/", revision)?;
@@ -94,10 +95,12 @@ impl Follower {
         Ok((follower, watch))
     }
 
-    async fn learn_change_sets(&mut self) -> Result<(), Error> {
+    async fn learn_change_sets(&mut self, revision: Revision) -> Result<(), Error> {
         let mut sets = Vec::new();
-        self.visit(CHANGE_SETS, At::Now, |stored, key| sets.push((stored.metadata_as::<Meta>().uid, key.clone())))
-            .await?;
+        self.visit(CHANGE_SETS, At::Revision(revision), |stored, key| {
+            sets.push((stored.metadata_as::<Meta>().uid, key.clone()))
+        })
+        .await?;
         self.change_sets.extend(sets);
         Ok(())
     }
@@ -105,6 +108,7 @@ impl Follower {
     /// Writes down what the objects that are there tell of since the position; all that they do, where there is none.
     async fn look_through(&mut self, position: Option<&Position>) -> Result<Revision, Error> {
         let revision = self.store.revision();
+        self.learn_change_sets(revision).await?;
         let now = Timestamp::now();
         let since = position.map(|position| position.time.checked_sub(LATE).unwrap_or(Timestamp::MIN));
         let mut found: Vec<Arc<Event>> = Vec::new();
