@@ -30,7 +30,8 @@ use tokio::task::JoinHandle;
 
 use self::transport::Unreliable;
 
-const DEADLINE: Duration = Duration::from_secs(120);
+/// Every lost request is tried again later and later, so chance decides how long it takes.
+const DEADLINE: Duration = Duration::from_secs(280);
 
 struct Cluster {
     server: Server,
