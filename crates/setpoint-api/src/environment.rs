@@ -3,7 +3,9 @@
 mod approval;
 mod guardrails;
 mod notifications;
+mod policy;
 mod validation;
+mod windows;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,8 @@ use serde_json::{Map, Value};
 pub use self::approval::{Approval, ApprovalRule, ApproverKey, REQUIREMENTS, Requirement};
 pub use self::guardrails::Guardrails;
 pub use self::notifications::{Notifications, Webhook};
+pub use self::policy::{PolicyInForce, Unlock};
+pub use self::windows::{Day, Freeze, MAX_WINDOWS, Opening, Window};
 use crate::condition::Condition;
 use crate::machine::DoneStep;
 use crate::pending::PendingSteps;
@@ -69,6 +73,11 @@ pub struct EnvironmentSpec {
     /// Who must approve which steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// When steps may be taken: freezes, and the hours that are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub windows: Vec<Window>,
     /// Who is told when a person is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Notifications>,
@@ -143,6 +152,9 @@ pub struct EnvironmentStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+    /// The policy that is in force, whatever the spec says by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyInForce>,
     /// The Node by which Pods are scheduled here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,

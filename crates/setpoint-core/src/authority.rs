@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Mode, StepState};
-use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
+use setpoint_api::environment::{Approval, Guardrails, LedgerEntry, Window};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
@@ -63,6 +63,8 @@ pub struct Input<'a> {
     pub approval: Option<&'a Approval>,
     /// The environment's limits; none where it has none.
     pub guardrails: Option<&'a Guardrails>,
+    /// When steps may be taken there.
+    pub windows: &'a [Window],
     /// When the time of the object is over.
     pub expires_at: Option<Timestamp>,
     /// What was done lately in the environment and counts against a budget.
@@ -290,12 +292,12 @@ impl<'a> Leave<'a> {
         let best = sets.first().filter(|_| !unasked.missing.is_empty());
         let missing = best.map_or(&unasked.missing, |(_, standing)| &standing.missing).clone();
         let by = best.filter(|_| missing.is_empty()).map(|(set, _)| set.uid);
-        Leave { standing: Standing { missing, rejected_by, approved_until: None }, by, asked }
+        Leave { standing: Standing { missing, rejected_by, ..Standing::default() }, by, asked }
     }
 
     /// The leave of an earlier step, which this one brings to its end; a rejection holds all the same.
     fn inherited(self, by: Option<&'a str>) -> Leave<'a> {
-        Leave { standing: Standing { missing: Vec::new(), ..self.standing }, by, asked: self.asked }
+        Leave { standing: Standing { missing: Vec::new(), is_begun: true, ..self.standing }, by, asked: self.asked }
     }
 }
 
@@ -329,6 +331,7 @@ fn gate_input<'a>(
         steps: input.steps,
         approval: input.approval,
         guardrails: input.guardrails,
+        windows: input.windows,
         expires_at: input.expires_at,
         evidence: set.map_or(&[], |set| &set.evidence),
         used_nonces: set.map_or(&NO_NONCES, |set| &set.used_nonces),

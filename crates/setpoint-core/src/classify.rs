@@ -42,7 +42,7 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
         Action::Release => (Class::Benign, "only our mark is taken off".to_owned()),
         Action::Create => (Class::Benign, "nothing is there yet".to_owned()),
         Action::Start | Action::Stop | Action::Restart => (Class::Benign, "it does not run".to_owned()),
-        Action::Update | Action::Grow => (Class::Benign, "nothing is interrupted".to_owned()),
+        Action::Update | Action::Grow | Action::Loosen => (Class::Benign, "nothing is interrupted".to_owned()),
     }
 }
 

@@ -40,6 +40,7 @@ use setpoint_api::planspec::gate::Gate;
 use setpoint_core::authority::{self, Progress};
 use setpoint_core::gate::{Decision, Input, Requesters, Usage};
 use setpoint_core::machine;
+use setpoint_core::stricter::rules_for;
 use setpoint_core::workload::selection::controller_of;
 
 pub use self::case::{Case, cases, cases_of};
@@ -95,8 +96,9 @@ impl ChangeSets {
             return Ok(Next::Idle);
         }
         self.tell_reviewers(&case, &progress.decision, round).await?;
-        let approval = environment.spec.approval.as_ref();
-        if !self.write(&case, &progress, gate.as_deref(), approval, round).await? {
+        let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let rules = rules_for(environment, steps);
+        if !self.write(&case, &progress, gate.as_deref(), rules.approval.as_ref(), round).await? {
             return Ok(Next::After(MOVED));
         }
         let wakes = [end, retention::wake(&change_set, &asked, &objects, round.now)];
@@ -106,7 +108,7 @@ impl ChangeSets {
 
     /// What the gate says of the steps now.
     fn ask(&self, case: &Case, environment: &Environment, now: Timestamp) -> Decision {
-        let (spec, status) = (&environment.spec, environment.status.as_ref());
+        let status = environment.status.as_ref();
         let usage = Usage {
             instances: status.and_then(|status| status.instances),
             gpus: status.and_then(|status| status.gpus),
@@ -114,6 +116,7 @@ impl ChangeSets {
         };
         let metadata = &case.change_set.metadata;
         let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let rules = rules_for(environment, steps);
         let writers = work::writers(&self.caches, &case.change_set);
         // As whoever acts sees it: one that a Machine's controller made asks for those who wrote the Machine.
         let is_of_machine = controller_of(metadata).is_some_and(|owner| owner.kind == machine::KIND);
@@ -124,8 +127,9 @@ impl ChangeSets {
         };
         setpoint_core::gate::gate(&Input {
             steps,
-            approval: spec.approval.as_ref(),
-            guardrails: spec.guardrails.as_ref(),
+            approval: rules.approval.as_ref(),
+            guardrails: rules.guardrails.as_ref(),
+            windows: &rules.windows,
             expires_at: None,
             evidence: &case.evidence(),
             used_nonces: &case.used_nonces(),

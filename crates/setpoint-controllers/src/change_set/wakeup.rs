@@ -10,6 +10,7 @@ use setpoint_api::requester::requested_by;
 use setpoint_api::step::Target;
 use setpoint_core::machine::{SYNCED, condition, target};
 use setpoint_core::plan::GUEST;
+use setpoint_core::stricter::rules;
 
 use super::own::{is_approved, is_settled, rejected, used_up};
 use crate::environment::status::READY;
@@ -105,12 +106,13 @@ fn concerned(change: &Change<Environment>, sets: &Cache<ChangeSet>) -> Vec<Arc<C
         return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);
     };
     // What could not be planned while it was not open can be now.
-    let rules = |environment: &Environment| {
+    let judged_by = |environment: &Environment| {
         let conditions = environment.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|condition| condition.type_ == READY).map(|ready| ready.status);
-        (environment.spec.approval.clone(), environment.spec.guardrails.clone(), ready)
+        let rules = rules(environment);
+        (rules.approval.clone(), rules.guardrails.clone(), rules.windows.clone(), ready)
     };
-    if rules(before) != rules(after) {
+    if judged_by(before) != judged_by(after) {
         return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);
     }
     let counted = |environment: &Environment| {

@@ -167,6 +167,10 @@ fn wants(machine: &Machine) -> Wants<'_> {
 
 /// Whether a guest that belongs to nothing is there; not all may be listed.
 fn is_there(environment: &Environment, target: &Target) -> bool {
+    let pending = environment.status.iter().filter_map(|status| status.pending.as_ref());
+    if pending.flat_map(|pending| &pending.steps).any(|step| step.target == *target) {
+        return true;
+    }
     let Some(status) = environment.status.as_ref().filter(|_| target.kind == GUEST) else { return false };
     let is_listed = status.orphans.iter().any(|orphan| orphan.provider_id == target.name);
     is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())

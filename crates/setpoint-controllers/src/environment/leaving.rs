@@ -76,6 +76,11 @@ impl Environments {
                 then => then,
             };
         }
+        if let Some(why) = self.policy_keeps(environment, round).await? {
+            let standing = Standing::leaving(why);
+            self.write_status(environment, &standing, round).await?;
+            return Ok(self.next(key, environment, &standing, round.now));
+        }
         self.close(key);
         if let Some(node) = node
             && let Err(error) = self.remove_node(&node, round).await

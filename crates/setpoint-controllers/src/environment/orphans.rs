@@ -13,6 +13,7 @@ use setpoint_core::gate::Verdict;
 use setpoint_core::observation::Observation;
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 
 use super::{Environments, site};
@@ -21,7 +22,7 @@ use crate::permission::{Asked, Petition, Spending, confirm, held, judge, waits_f
 use crate::runtime::{Error, Round};
 
 /// Where people are asked about what belongs to no namespace.
-const NAMESPACE: &str = "kube-system";
+pub(super) const NAMESPACE: &str = "kube-system";
 const MAX_INTENT_ID: usize = 63;
 
 impl Environments {
@@ -37,7 +38,7 @@ impl Environments {
         round: &mut Round,
     ) -> Result<(), Error> {
         let lasting = lasting(environment, look, orphans, provider.abilities().guests.settle_seconds);
-        if environment.spec.orphan_policy != OrphanPolicy::Delete || lasting.guests.is_empty() {
+        if rules(environment).orphan_policy != OrphanPolicy::Delete || lasting.guests.is_empty() {
             return Ok(());
         }
         let plan = self.plan_removal(environment, provider, &lasting).await?;
@@ -144,7 +145,7 @@ impl Environments {
             capabilities: &provider.abilities().guests,
             desired: &[],
             observation: orphans,
-            policy: Policy { create: environment.spec.create, orphans: Orphans::Delete },
+            policy: Policy { create: rules(environment).create, orphans: Orphans::Delete },
             key: self.planning.key().await?,
         };
         let change_set = plan(&input);

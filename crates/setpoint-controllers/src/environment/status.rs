@@ -8,6 +8,7 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::{Environment, EnvironmentStatus, Guardrails, MAX_ORPHANS, Orphan};
 use setpoint_core::conditions;
 use setpoint_core::gate::Usage;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::provider::Offer;
 
 use crate::runtime::Next;
@@ -173,7 +174,7 @@ fn counted(status: EnvironmentStatus, census: &Census) -> EnvironmentStatus {
 
 /// Whether there is more than there may be, or something is held back so that there is not.
 fn within_limits(environment: &Environment, census: &Census) -> Condition {
-    let over = environment.spec.guardrails.as_ref().map(|limits| exceeded(limits, census.usage)).unwrap_or_default();
+    let over = rules(environment).guardrails.as_ref().map(|limits| exceeded(limits, census.usage)).unwrap_or_default();
     let (status, reason, message) = match (over.is_empty(), census.limited) {
         (false, _) => (ConditionStatus::False, "OverLimit", over.join("; ")),
         (true, 0) => (ConditionStatus::True, "WithinLimits", "no limit holds anything back".to_owned()),

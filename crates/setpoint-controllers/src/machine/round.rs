@@ -16,6 +16,7 @@ use setpoint_core::gate::Verdict;
 use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules;
 
 use super::acting::{Act, Failed};
 use super::rest::{Guests, PASSING, UNSEEN, rest};
@@ -98,7 +99,7 @@ impl Machines {
         let asked = Asked {
             environment,
             steps,
-            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
+            expires_at: machine::expires_at(machine, rules(environment).guardrails.as_ref()),
             intents: &settlement.intents,
             gpus,
             spending: &spending,
@@ -303,6 +304,7 @@ fn past(action: Action) -> &'static str {
         Action::Replace => "Replaced",
         Action::Release => "Released",
         Action::Delete => "Deleted",
+        Action::Loosen => "Loosened",
     }
 }
 

@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
 use setpoint_api::change_set::{ChangeSet, StepStatus};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, PolicyInForce};
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::machine::{KIND, SYNCED, condition, is_settled};
+use setpoint_core::stricter::rules;
 use setpoint_core::workload::selection::controller_of;
 
 use crate::change_set::is_open;
@@ -106,6 +107,7 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     let name = change.latest().metadata.name.as_deref().unwrap_or_default();
     if let (Some(before), Some(after)) = (&change.before, &change.after)
         && before.metadata.generation == after.metadata.generation
+        && policy(before) == policy(after)
     {
         let usage = |environment: &Environment| {
             let status = environment.status.as_ref();
@@ -122,13 +124,18 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         return;
     }
     let time = |environment: &Option<Arc<Environment>>| {
-        environment.as_ref().map(|it| it.spec.guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
+        environment.as_ref().map(|it| rules(it).guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
     };
     // Whatever else the rules are, one that is as desired has nothing to ask; looks tell what is there by now.
     let concerns_all = time(&change.before) != time(&change.after);
     let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
     let concerned = here.iter().filter(|machine| concerns_all || !is_settled(machine));
     concerned.for_each(|machine| queue.add(Name::of(&**machine)));
+}
+
+/// The policy of an Environment that is in force.
+fn policy(environment: &Environment) -> Option<&PolicyInForce> {
+    environment.status.as_ref()?.policy.as_ref()
 }
 
 /// Those of whose steps it says something else: people may have decided. Where it came, went or is over, all of them.

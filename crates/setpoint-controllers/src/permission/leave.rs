@@ -9,6 +9,7 @@ use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{self, Authorized};
 use setpoint_core::gate::{Gpus, Need, Verdict};
 use setpoint_core::machine::{Held, HeldBy};
+use setpoint_core::stricter::rules_for;
 
 use super::treasury::Spending;
 use crate::change_set::Case;
@@ -41,6 +42,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
     let digests = asked.steps.iter().map(|step| step.digest.as_str()).collect();
     let sets = asked.cases.iter().filter_map(|case| case.as_set(&digests, asked.machine));
     let sets: Vec<authority::Set<'_>> = sets.collect();
+    let rules = rules_for(asked.environment, asked.steps);
     authority::authorize(&authority::Input {
         steps: asked.steps,
         environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
@@ -49,8 +51,9 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         requested_by: asked.requested_by,
         done: asked.done,
         sets: &sets,
-        approval: asked.environment.spec.approval.as_ref(),
-        guardrails: asked.environment.spec.guardrails.as_ref(),
+        approval: rules.approval.as_ref(),
+        guardrails: rules.guardrails.as_ref(),
+        windows: &rules.windows,
         expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
         intents: asked.intents,
@@ -76,6 +79,7 @@ pub fn held<'s>(steps: &'s [Step], verdicts: &[Verdict]) -> Vec<Held<'s>> {
             Verdict::Refuse { .. } => HeldBy::Refusal,
             Verdict::Wait { .. } if verdict.waits_for_people() => HeldBy::People,
             Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Step { .. })) => HeldBy::Step,
+            Verdict::Wait { .. } if verdict.waits_for_window() => HeldBy::Window,
             Verdict::Wait { .. } => HeldBy::Limit,
         };
         Some(Held { step, why: verdict.why(), by })

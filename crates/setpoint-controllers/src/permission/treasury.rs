@@ -20,6 +20,7 @@ use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::gate::{Added, Gpus, Usage, bears_on_limits, ledger_entry, record};
 use setpoint_core::observation::Observation;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
@@ -253,7 +254,7 @@ impl Treasury {
 }
 
 fn limits(environment: &Environment) -> Guardrails {
-    environment.spec.guardrails.clone().unwrap_or_default()
+    rules(environment).guardrails.clone().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use setpoint_core::machine::{self, Seen};
 use setpoint_core::observation::Observation;
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
 use setpoint_core::registry::Capabilities;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Scope;
 use thiserror::Error;
@@ -118,7 +119,7 @@ impl Subject {
 
     /// Since when its time has been over, unless it is being deleted anyway.
     fn expired_at(&self, environment: &Environment, now: Timestamp) -> Option<Timestamp> {
-        let expires_at = machine::expires_at(&self.machine, environment.spec.guardrails.as_ref());
+        let expires_at = machine::expires_at(&self.machine, rules(environment).guardrails.as_ref());
         expires_at.filter(|at| *at <= now && self.machine.metadata.deletion_timestamp.is_none())
     }
 }
@@ -175,7 +176,8 @@ impl Planning {
     pub async fn beyond_limits(&self, environment: &Environment, planned: &Planned) -> Result<Vec<Judged>, Error> {
         // As the server has it: what was changed or spent just now counts.
         let environment = Api::<Environment>::all(self.client.clone()).get(name_of(environment)).await?;
-        let Some(guardrails) = environment.spec.guardrails.as_ref() else { return Ok(Vec::new()) };
+        let rules = rules(&environment);
+        let Some(guardrails) = rules.guardrails.as_ref() else { return Ok(Vec::new()) };
         let steps = &planned.change_set.steps;
         let seen = Seen {
             cluster: &self.cluster,
@@ -221,7 +223,7 @@ impl Planning {
             capabilities: &capabilities,
             desired: &desired,
             observation: &observation,
-            policy: Policy { create: environment.spec.create, orphans },
+            policy: Policy { create: rules(environment).create, orphans },
             key: self.key().await?,
         };
         let change_set = plan(&input);
@@ -268,7 +270,7 @@ impl Planning {
     /// Whether the time of a Machine has an end, as far as is known.
     fn may_expire(&self, machine: &Machine) -> bool {
         let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment));
-        environment.is_some_and(|it| machine::expires_at(machine, it.spec.guardrails.as_ref()).is_some())
+        environment.is_some_and(|it| machine::expires_at(machine, rules(&it).guardrails.as_ref()).is_some())
     }
 
     /// The stored Machines that some have to do with: which they depend on, which depend on one that goes, and which claim

@@ -151,6 +151,8 @@ fn ability(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
         Action::Adopt | Action::Release => capabilities.adopts,
         Action::Start | Action::Stop | Action::Restart => capabilities.has_run_state,
         Action::Update | Action::Grow => true,
+        // It is of an Environment, and no guest's.
+        Action::Loosen => false,
     };
     let pinned = scene.desired.get(&step.target).is_some_and(|desired| desired.provider_id.is_some());
     if step.action == Action::Replace && pinned && !capabilities.chooses_ids {

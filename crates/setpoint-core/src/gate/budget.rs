@@ -220,7 +220,7 @@ pub(super) fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
         Action::Create => gpus.wanted,
         Action::Replace if step.create_first => gpus.wanted,
         Action::Replace | Action::Update | Action::Start | Action::Adopt => gpus.wanted.saturating_sub(gpus.held),
-        Action::Grow | Action::Stop | Action::Restart | Action::Release | Action::Delete => 0,
+        Action::Grow | Action::Stop | Action::Restart | Action::Release | Action::Delete | Action::Loosen => 0,
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Standing {
     pub(crate) rejected_by: BTreeMap<String, String>,
     /// When the first of its approvals ends.
     pub(crate) approved_until: Option<Timestamp>,
+    /// Whether it brings to its end what was begun.
+    pub(crate) is_begun: bool,
 }
 
 /// What people said of each step, and what became of each review, by name.

@@ -306,6 +306,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
     let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
         steps,
+        windows: &[],
         environment: "lab",
         owner: object.uid,
         generation: Some(object.generation),

@@ -65,6 +65,7 @@ impl World {
             steps: &self.steps,
             approval: Some(&self.approval),
             guardrails: Some(&self.guardrails),
+            windows: &[],
             expires_at: None,
             evidence: &evidence,
             used_nonces: &BTreeSet::new(),

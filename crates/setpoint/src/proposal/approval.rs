@@ -40,6 +40,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             steps: std::slice::from_ref(&alone),
             approval,
             guardrails: None,
+            windows: &[],
             expires_at: None,
             evidence: &[],
             used_nonces: &BTreeSet::new(),

@@ -225,6 +225,7 @@ impl World {
             steps: &self.steps,
             approval: self.approval.as_ref(),
             guardrails: self.guardrails.as_ref(),
+            windows: &[],
             expires_at: self.expires_at,
             evidence: &evidence,
             used_nonces: &self.used_nonces,
