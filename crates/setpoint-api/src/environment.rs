@@ -27,6 +27,8 @@ use crate::pending::PendingSteps;
 use crate::price::Price;
 use crate::step::{Action, Target};
 
+/// What keeps an Environment until nothing of ours is left there.
+pub const FINALIZER: &str = "setpoint.dev/environment";
 /// How many entries the ledger holds. While it is full of entries of the last hour, no step that counts is taken.
 pub const MAX_LEDGER: usize = 1_000;
 /// How many orphans are listed; all are counted.

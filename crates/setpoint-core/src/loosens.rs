@@ -102,8 +102,14 @@ pub fn loosens(in_force: &PolicyInForce, wanted: &EnvironmentSpec, is_protected:
 /// What is given up with an Environment that is deleted: all its rules. What it was opened with matters no more, since nothing
 /// of it is left by then.
 pub fn loosens_by_deletion(in_force: &PolicyInForce) -> Vec<Loosened> {
-    let EnvironmentSpec { deployer, config, credentials_secret_ref, .. } = &in_force.spec;
-    let bare = EnvironmentSpec {
+    loosens(in_force, &bare(&in_force.spec), false)
+}
+
+/// A spec without its rules.
+pub fn bare(spec: &EnvironmentSpec) -> EnvironmentSpec {
+    let EnvironmentSpec { deployer, config, credentials_secret_ref, observe_interval_seconds, drain_seconds, .. } =
+        spec;
+    EnvironmentSpec {
         deployer: deployer.clone(),
         config: config.clone(),
         credentials_secret_ref: credentials_secret_ref.clone(),
@@ -113,10 +119,9 @@ pub fn loosens_by_deletion(in_force: &PolicyInForce) -> Vec<Loosened> {
         windows: Vec::new(),
         notifications: None,
         orphan_policy: OrphanPolicy::default(),
-        observe_interval_seconds: in_force.spec.observe_interval_seconds,
-        drain_seconds: in_force.spec.drain_seconds,
-    };
-    loosens(in_force, &bare, false)
+        observe_interval_seconds: *observe_interval_seconds,
+        drain_seconds: *drain_seconds,
+    }
 }
 
 impl Loosened {

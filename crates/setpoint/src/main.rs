@@ -16,9 +16,11 @@ mod destroy;
 mod dev;
 mod document;
 mod drift;
+mod environment;
 mod get;
 mod history;
 mod import;
+mod init;
 mod issuer;
 mod kubeconfig;
 mod local;
@@ -68,6 +70,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a first Environment to start from
+    Init(init::Init),
     /// Run the control plane in this process
     Up(up::Up),
     /// Run a part of the control plane in this process
@@ -99,6 +103,9 @@ enum Command {
     Audit(audit::Audit),
     /// Show which Plan serves a Goal, and why no other does
     Resolve(resolve::Resolve),
+    /// Say who may use an Environment, or put its rules in force
+    #[command(subcommand)]
+    Env(environment::Env),
     /// Check documents before a server sees them
     Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
@@ -141,6 +148,7 @@ fn visible() -> ExitCode {
     };
     let done = |result: anyhow::Result<()>| result.map(Outcome::from);
     let result = match arguments.command {
+        Command::Init(init) => done(init.run()),
         Command::Up(up) => done(up.run()),
         Command::Serve(serve) => done(serve.run()),
         Command::Plan(plan) => plan.run(),
@@ -156,6 +164,7 @@ fn visible() -> ExitCode {
         Command::History(history) => done(history.run()),
         Command::Audit(audit) => done(audit.run()),
         Command::Resolve(resolve) => resolve.run(),
+        Command::Env(env) => env.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Data(data) => done(data.run()),

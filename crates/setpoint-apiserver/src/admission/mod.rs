@@ -12,6 +12,7 @@ mod finalizer;
 #[cfg(test)]
 mod fixture;
 mod namespace;
+mod policy;
 mod protection;
 mod record;
 mod service_account;
@@ -72,6 +73,7 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
     authorship::check(change)?;
     finalizer::check(change)?;
+    policy::check(change)?;
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;

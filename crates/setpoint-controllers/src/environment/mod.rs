@@ -37,6 +37,7 @@ use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Map, Value, json};
+pub use setpoint_api::environment::FINALIZER;
 use setpoint_api::environment::{DeployerReference, Environment, EnvironmentSpec, SecretReference};
 use setpoint_api::machine::Machine;
 use setpoint_core::stricter::rules;
@@ -57,9 +58,6 @@ use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, 
 
 /// When to look again at what moved while it was written.
 const MOVED: Duration = Duration::from_millis(100);
-/// What keeps an Environment until its Pods are gone.
-pub const FINALIZER: &str = "setpoint.dev/environment";
-
 /// Has an agent run until what it gives back is dropped.
 pub type Host = Arc<dyn Fn(NodeAgent) -> Box<dyn Any + Send + Sync> + Send + Sync>;
 

@@ -30,7 +30,7 @@ use crate::permission::{Asked, Petition, Spending, confirm, judge};
 use crate::runtime::{Error, Round};
 
 /// Whether the policy in force is the one that is written.
-pub const POLICY_IN_FORCE: &str = "PolicyInForce";
+const POLICY_IN_FORCE: &str = "PolicyInForce";
 
 /// An Environment after its policy was seen to.
 pub(super) enum Kept {

@@ -15,6 +15,7 @@ mod machine;
 mod machine_status;
 mod plan;
 mod plan_properties;
+mod policy;
 mod progress;
 mod removal;
 mod resolve;
