@@ -99,13 +99,8 @@ pub fn loosens(in_force: &PolicyInForce, wanted: &EnvironmentSpec, is_protected:
     all
 }
 
-/// What is given up with an Environment that is deleted: all its rules. What it was opened with matters no more, since nothing
-/// of it is left by then.
-pub fn loosens_by_deletion(in_force: &PolicyInForce) -> Vec<Loosened> {
-    loosens(in_force, &bare(&in_force.spec), false)
-}
-
-/// A spec without its rules.
+/// A spec without its rules, which are what an Environment that is deleted gives up. What it is opened by stays, and matters no
+/// more once nothing is left there.
 pub fn bare(spec: &EnvironmentSpec) -> EnvironmentSpec {
     let EnvironmentSpec { deployer, config, credentials_secret_ref, observe_interval_seconds, drain_seconds, .. } =
         spec;

@@ -10,7 +10,7 @@ use setpoint_api::environment::{
 use setpoint_api::protection::is_protected;
 use setpoint_api::step::{Action, Class, Step};
 
-use crate::loosens::{CLASSES, Loosened, Part, asks_for_signature, freezes, loosens, openings};
+use crate::loosens::{CLASSES, Loosened, Part, asks_for_signature, bare, freezes, loosens, openings};
 
 /// The rules of an environment by which steps are judged now.
 pub fn rules(environment: &Environment) -> Cow<'_, EnvironmentSpec> {
@@ -30,9 +30,11 @@ pub fn rules_for<'e>(environment: &'e Environment, steps: &[Step]) -> Cow<'e, En
     }
 }
 
-/// The policy that a spec asks for.
+/// The policy that an Environment asks for: what its spec says, and once it is deleted, that without its rules.
 pub fn wanted(environment: &Environment) -> PolicyInForce {
-    let (spec, protected) = (environment.spec.clone(), is_protected(&environment.metadata));
+    let is_deleted = environment.metadata.deletion_timestamp.is_some();
+    let spec = if is_deleted { bare(&environment.spec) } else { environment.spec.clone() };
+    let protected = is_protected(&environment.metadata) && !is_deleted;
     PolicyInForce { spec, protected, was_ready: false, unlocked: None }
 }
 

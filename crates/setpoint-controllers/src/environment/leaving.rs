@@ -14,6 +14,7 @@ use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::orphan::orphans;
 use setpoint_deployer::provider::Scope;
 
+use super::policy::policy_keeps;
 use super::status::Standing;
 use super::{Environments, FINALIZER, site};
 use crate::events::title;
@@ -76,7 +77,7 @@ impl Environments {
                 then => then,
             };
         }
-        if let Some(why) = self.policy_keeps(environment, round).await? {
+        if let Some(why) = policy_keeps(environment) {
             let standing = Standing::leaving(why);
             self.write_status(environment, &standing, round).await?;
             return Ok(self.next(key, environment, &standing, round.now));

@@ -351,6 +351,10 @@ impl Controller for Environments {
             self.close(key);
             return Ok(Next::Idle);
         };
+        let environment = match self.keep_policy(environment, round).await? {
+            Kept::Known(environment) => environment,
+            Kept::Moved => return Ok(Next::After(MOVED)),
+        };
         let finalizers = environment.metadata.finalizers.clone().unwrap_or_default();
         let is_kept = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         if environment.metadata.deletion_timestamp.is_some() {
@@ -360,10 +364,6 @@ impl Controller for Environments {
                 Ok(Next::Idle)
             };
         }
-        let environment = match self.keep_policy(environment, round).await? {
-            Kept::Known(environment) => environment,
-            Kept::Moved => return Ok(Next::After(MOVED)),
-        };
         let is_refused = self.refusal(key, &environment).is_some();
         if !is_kept && !is_refused {
             let kept = finalizers.into_iter().chain([FINALIZER.to_owned()]).collect();

@@ -15,7 +15,7 @@ use setpoint_api::step::{Action, Counts, Step};
 use setpoint_core::authority::{Authorized, record_done};
 use setpoint_core::conditions;
 use setpoint_core::gate::Verdict;
-use setpoint_core::loosens::{Loosened, loosens, loosens_by_deletion, step};
+use setpoint_core::loosens::{Loosened, loosens, step};
 use setpoint_core::observation::{Completeness, Observation};
 use setpoint_core::plan::ChangeSet;
 use setpoint_core::pod::NoticeKind;
@@ -40,7 +40,8 @@ pub(super) enum Kept {
 }
 
 impl Environments {
-    /// Puts in force what needs nobody's approval or has it, and asks for the rest.
+    /// Puts in force what needs nobody's approval or has it, and asks for the rest. One that is deleted is to lose its rules:
+    /// somebody could make it again without them.
     pub(super) async fn keep_policy(&self, environment: Arc<Environment>, round: &mut Round) -> Result<Kept, Error> {
         if self.nodes.read_only {
             return Ok(Kept::Known(environment));
@@ -49,57 +50,37 @@ impl Environments {
         let was_ready = is_ready(&environment);
         let Some(in_force) = environment.status.as_ref().and_then(|status| status.policy.clone()) else {
             let policy = PolicyInForce { was_ready, ..wanted };
-            return self.write_policy(&environment, policy, None, Vec::new(), round).await;
+            return self.write_policy(&environment, policy, None, None, round).await;
         };
         let in_force = PolicyInForce { was_ready: was_ready || in_force.was_ready, ..in_force };
-        let loosened = loosens(&in_force, &environment.spec, wanted.protected);
+        let loosened = loosens(&in_force, &wanted.spec, wanted.protected);
+        let tightened = tightened(&in_force, &wanted, &loosened);
         let Some(step) = step(&environment, &loosened, self.planning.key().await?) else {
-            let policy = tightened(&in_force, &wanted, &loosened);
-            return self.write_policy(&environment, policy, None, Vec::new(), round).await;
+            return self.write_policy(&environment, tightened, None, None, round).await;
         };
         let answer = self.may_loosen(&environment, &step, round).await?;
         if answer.verdict == Verdict::Run {
-            let at = Timestamp::from_second(round.now.as_second()).unwrap_or(round.now);
             let digest = step.digest.clone();
-            let done = DoneStep { action: step.action, digest, at, change_set: answer.by, unseen: false };
+            let done = DoneStep {
+                action: step.action,
+                digest,
+                at: in_seconds(round.now),
+                change_set: answer.by,
+                unseen: false,
+            };
             let policy = PolicyInForce { was_ready: in_force.was_ready, ..wanted };
-            let kept = self.write_policy(&environment, policy, None, vec![done], round).await?;
+            let kept = self.write_policy(&environment, policy, None, Some(done), round).await?;
             if let Kept::Known(_) = &kept {
                 self.recorder.say(&*environment, NoticeKind::Normal, "PolicyLoosened", &words(&loosened));
             }
             return Ok(kept);
         }
-        let policy = tightened(&in_force, &wanted, &loosened);
-        let waits = (&step, format!("{}: {}", words(&loosened), answer.verdict.why()));
-        let kept = self.write_policy(&environment, policy, Some(waits), Vec::new(), round).await?;
+        let why = format!("{}: {}", words(&loosened), answer.verdict.why());
+        let kept = self.write_policy(&environment, tightened, Some((&step, why)), None, round).await?;
         if let (Kept::Known(environment), true) = (&kept, answer.verdict.waits_for_people()) {
             self.ask_to_loosen(environment, &step, round).await?;
         }
         Ok(kept)
-    }
-
-    /// Why an Environment that is deleted stays for its policy: with it all its rules would go, and somebody could make it
-    /// again without them.
-    pub(super) async fn policy_keeps(
-        &self,
-        environment: &Environment,
-        round: &mut Round,
-    ) -> Result<Option<String>, Error> {
-        let Some(in_force) = environment.status.as_ref().and_then(|status| status.policy.clone()) else {
-            return Ok(None);
-        };
-        let loosened = loosens_by_deletion(&in_force);
-        let Some(step) = step(environment, &loosened, self.planning.key().await?) else { return Ok(None) };
-        let answer = self.may_loosen(environment, &step, round).await?;
-        if answer.verdict == Verdict::Run {
-            return Ok(None);
-        }
-        let why = format!("its rules go with it ({}): {}", words(&loosened), answer.verdict.why());
-        let written = self.write_policy(environment, in_force, Some((&step, why.clone())), Vec::new(), round).await?;
-        if let (Kept::Known(environment), true) = (&written, answer.verdict.waits_for_people()) {
-            self.ask_to_loosen(environment, &step, round).await?;
-        }
-        Ok(Some(why))
     }
 
     /// Whether the policy may become looser now, by the policy in force.
@@ -165,7 +146,7 @@ impl Environments {
         environment: &Environment,
         policy: PolicyInForce,
         waits: Option<(&Step, String)>,
-        done: Vec<DoneStep>,
+        done: Option<DoneStep>,
         round: &mut Round,
     ) -> Result<Kept, Error> {
         let old = environment.status.clone().unwrap_or_default();
@@ -175,8 +156,8 @@ impl Environments {
         new.done = done.into_iter().fold(old.done.clone(), record_done);
         let was_told = old.conditions.iter().any(|condition| condition.type_ == POLICY_IN_FORCE);
         if waits.is_some() || was_told {
-            let now = Timestamp::from_second(round.now.as_second()).unwrap_or(round.now);
-            conditions::set(&mut new.conditions, condition(waits.map(|(_, why)| why), generation), now);
+            let condition = condition(waits.map(|(_, why)| why), generation);
+            conditions::set(&mut new.conditions, condition, in_seconds(round.now));
         }
         if new == old {
             return Ok(Kept::Known(Arc::new(environment.clone())));
@@ -195,6 +176,17 @@ impl Environments {
     }
 }
 
+/// Why an Environment that is deleted stays for its policy, if it does.
+pub(super) fn policy_keeps(environment: &Environment) -> Option<String> {
+    let policy = environment.status.as_ref()?.policy.as_ref()?;
+    let wanted = wanted(environment);
+    let loosened = loosens(policy, &wanted.spec, wanted.protected);
+    let told = environment.status.iter().flat_map(|status| &status.conditions);
+    let why =
+        told.filter(|condition| condition.type_ == POLICY_IN_FORCE).find_map(|condition| condition.message.clone());
+    (!loosened.is_empty()).then(|| format!("its rules would go with it: {}", why.unwrap_or_else(|| words(&loosened))))
+}
+
 /// The steps of the Environment that wait: of those that loosen its policy this one, and all others as they were.
 fn pending(
     old: Option<&PendingSteps>,
@@ -208,7 +200,7 @@ fn pending(
         return old.cloned();
     }
     let steps: Vec<Step> = steps().filter(|step| !loosens(step)).chain(waits).cloned().collect();
-    let observed_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let observed_at = in_seconds(now);
     let generation = generation.unwrap_or_default();
     let certainty = old.map_or(Certainty::Known, |old| old.certainty);
     (!steps.is_empty()).then_some(PendingSteps { generation, observed_at, certainty, steps })
@@ -233,6 +225,11 @@ fn condition(waits: Option<String>, generation: Option<i64>) -> Condition {
 fn is_ready(environment: &Environment) -> bool {
     let mut conditions = environment.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|condition| condition.type_ == READY && condition.status == ConditionStatus::True)
+}
+
+/// Times of an object are in whole seconds.
+fn in_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// What would be looser, for people: a field and its values are in the step.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use setpoint_api::environment::{Environment, PolicyInForce, Unlock as Unlocked};
-use setpoint_core::loosens::{Loosened, bare, loosens, loosens_by_deletion};
+use setpoint_core::loosens::{Loosened, loosens};
 use setpoint_core::stricter::wanted;
 
 use crate::client::configuration;
@@ -56,12 +56,8 @@ impl Unlock {
         let Some(policy) = environment.status.as_ref().and_then(|status| status.policy.clone()) else {
             bail!("no rules of {:?} are in force yet: its controller has yet to see it", inert(&self.name))
         };
-        let is_deletion = environment.metadata.deletion_timestamp.is_some();
         let wanted = wanted(&environment);
-        let loosened = match is_deletion {
-            true => loosens_by_deletion(&policy),
-            false => loosens(&policy, &environment.spec, wanted.protected),
-        };
+        let loosened = loosens(&policy, &wanted.spec, wanted.protected);
         if loosened.is_empty() {
             bail!(
                 "nothing of {:?} waits: the rules in force are no stricter than those that are written; write the rules \
@@ -70,9 +66,7 @@ impl Unlock {
             )
         }
         let unlocked = Unlocked { by: by.to_owned(), at: Timestamp::from_second(Timestamp::now().as_second())? };
-        let spec = if is_deletion { bare(&policy.spec) } else { wanted.spec };
-        let protected = wanted.protected && !is_deletion;
-        let policy = PolicyInForce { spec, protected, was_ready: policy.was_ready, unlocked: Some(unlocked) };
+        let policy = PolicyInForce { was_ready: policy.was_ready, unlocked: Some(unlocked), ..wanted };
         environment.status.get_or_insert_default().policy = Some(policy);
         let written = environments.replace_status(&self.name, &PostParams::default(), &environment).await;
         written.with_context(|| format!("{:?} was not unlocked", inert(&self.name)))?;

@@ -11,5 +11,6 @@ mod life;
 mod orphans;
 mod people;
 mod places;
+mod policy;
 mod staleness;
 mod telling;
