@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use setpoint_api::environment::{
     Approval, ApproverKey, Create, DeployerReference, Environment, EnvironmentSpec, Freeze, Guardrails, Notifications,
@@ -300,7 +301,10 @@ fn is_stricter(class: Class, old: &[Window], new: &[Window]) -> bool {
     let was_always_open = before.peek().is_none();
     let known: Vec<&Opening> = before.collect();
     let mut now = openings(new, class).peekable();
-    still_frozen && (was_always_open || (now.peek().is_some() && now.all(|opening| known.contains(&opening))))
+    // Whatever is open then, a freeze goes before it.
+    let is_closed = freezes(new, class).any(|freeze| freeze.until.is_none() && freeze.from <= Timestamp::UNIX_EPOCH);
+    let is_no_wider = was_always_open || (now.peek().is_some() && now.all(|opening| known.contains(&opening)));
+    still_frozen && (is_closed || is_no_wider)
 }
 
 /// Whether a freeze lasts from before another begins until after it ends. Why does not matter.

@@ -372,7 +372,8 @@ impl Controller for Environments {
         }
         let standing = self.stand(key, &environment).await?;
         // The first look may take long.
-        if environment.status.is_none() && !self.nodes.read_only {
+        let is_new = environment.status.as_ref().is_none_or(|status| status.conditions.is_empty());
+        if is_new && !self.nodes.read_only {
             self.write_status(&environment, &standing, round).await?;
         }
         self.sweep(key, &environment, round).await?;
