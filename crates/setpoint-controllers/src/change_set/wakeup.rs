@@ -110,7 +110,8 @@ fn concerned(change: &Change<Environment>, sets: &Cache<ChangeSet>) -> Vec<Arc<C
         let conditions = environment.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|condition| condition.type_ == READY).map(|ready| ready.status);
         let rules = rules(environment);
-        (rules.approval.clone(), rules.guardrails.clone(), rules.windows.clone(), ready)
+        let own = environment.status.as_ref().map(|status| (status.pending.clone(), status.done.clone()));
+        (rules.approval.clone(), rules.guardrails.clone(), rules.windows.clone(), ready, own)
     };
     if judged_by(before) != judged_by(after) {
         return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);

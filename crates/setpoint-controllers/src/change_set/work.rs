@@ -12,6 +12,7 @@ use setpoint_api::requester::requested_by;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Version, Wanted, Work};
 use setpoint_core::gate::Decision;
+use setpoint_core::loosens::KIND as ENVIRONMENT;
 use setpoint_core::machine;
 use setpoint_core::plan::GUEST;
 use setpoint_core::workload::selection::controller_of;
@@ -27,6 +28,8 @@ pub(super) struct Objects<'a> {
     machines: BTreeMap<&'a Target, Object>,
     /// Guests that belong to nothing and are there.
     guests: BTreeSet<&'a Target>,
+    /// The Environment, where steps are for itself.
+    environment: Option<(&'a Target, &'a Environment)>,
 }
 
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl<'a> Objects<'a> {
         caches: &Caches,
         change_set: &'a ChangeSet,
         decision: &Decision,
-        environment: &Environment,
+        environment: &'a Environment,
     ) -> Objects<'a> {
         let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let targets: BTreeSet<&Target> = steps.iter().map(|step| &step.target).collect();
@@ -65,22 +68,27 @@ impl<'a> Objects<'a> {
             found.into_iter().map(|(target, machine)| (target, Object::of(caches, &said, &inquiries, target, machine)));
         let machines: BTreeMap<&Target, Object> = objects.collect();
         let is_orphan = |target: &&Target| !machines.contains_key(target) && is_there(environment, target);
+        let own = targets.iter().find(|target| target.kind == ENVIRONMENT).map(|target| (*target, environment));
         let guests = targets.into_iter().filter(is_orphan).collect();
-        Objects { change_set, machines, guests }
+        Objects { change_set, machines, guests, environment: own }
     }
 
     /// What each of them still wants.
     pub(super) fn known(&self) -> Vec<(&'a Target, Wants<'_>)> {
         let machines = self.machines.iter().map(|(target, object)| (*target, object.wants()));
-        machines.chain(self.guests.iter().map(|guest| (*guest, None))).collect()
+        let of_environment = self.environment.map(|(target, environment)| (target, Some(pending(environment))));
+        machines.chain(self.guests.iter().map(|guest| (*guest, None))).chain(of_environment).collect()
     }
 
     pub(super) fn work<'w>(&'w self, target: &Target, wants: &'w Wants<'w>) -> Work<'w> {
         let object = self.machines.get(target);
         let uid = object.and_then(|object| object.machine.metadata.uid.as_deref());
         let status = object.and_then(|object| object.machine.status.as_ref());
+        let own = self.environment.filter(|(own, _)| *own == target).map(|(_, environment)| environment);
+        let uid = uid.or_else(|| own.and_then(|environment| environment.metadata.uid.as_deref()));
+        let own = own.and_then(|environment| environment.status.as_ref()).map_or(&[][..], |status| &status.done);
         let (intents, done): (&[Intent], &[DoneStep]) =
-            status.map_or((&[], &[]), |status| (&status.intents, &status.done));
+            status.map_or((&[], own), |status| (&status.intents, &status.done));
         Work {
             uid,
             intents,
@@ -96,7 +104,8 @@ impl<'a> Objects<'a> {
     pub(super) fn may_want(&self, step: &Step) -> bool {
         let wants = |object: &Object| wants(&object.machine).is_none_or(|wants| wants.contains(step.digest.as_str()));
         let may_want = self.machines.get(&step.target).is_some_and(|object| object.is_written || wants(object));
-        may_want || self.guests.contains(&step.target)
+        let is_pending = |(_, environment)| pending(environment).contains(step.digest.as_str());
+        may_want || self.guests.contains(&step.target) || self.environment.is_some_and(is_pending)
     }
 
     /// Whether something that the change set brings along was never written as it says. What was, and was done or became
@@ -165,12 +174,14 @@ fn wants(machine: &Machine) -> Wants<'_> {
     status.wanted.as_ref().map(|digests| digests.iter().map(String::as_str).collect())
 }
 
+/// The steps of an Environment itself that wait, by their digests.
+fn pending(environment: &Environment) -> BTreeSet<&str> {
+    let pending = environment.status.iter().filter_map(|status| status.pending.as_ref());
+    pending.flat_map(|pending| &pending.steps).map(|step| step.digest.as_str()).collect()
+}
+
 /// Whether a guest that belongs to nothing is there; not all may be listed.
 fn is_there(environment: &Environment, target: &Target) -> bool {
-    let pending = environment.status.iter().filter_map(|status| status.pending.as_ref());
-    if pending.flat_map(|pending| &pending.steps).any(|step| step.target == *target) {
-        return true;
-    }
     let Some(status) = environment.status.as_ref().filter(|_| target.kind == GUEST) else { return false };
     let is_listed = status.orphans.iter().any(|orphan| orphan.provider_id == target.name);
     is_listed || status.orphan_count.is_some_and(|count| count as usize > status.orphans.len())
