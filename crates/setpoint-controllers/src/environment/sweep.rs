@@ -66,10 +66,11 @@ impl Environments {
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
         self.news.looked(key, now);
-        match self.nodes.read_only {
-            true => Ok(()),
-            false => self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await,
+        if self.nodes.read_only {
+            return Ok(());
         }
+        self.settle_released(environment, &*provider, &look, round).await?;
+        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.
@@ -117,7 +118,7 @@ impl Environments {
             generation: environment.metadata.generation,
             wish: wish(environment),
             observed_at: look.observed_at,
-            usage: Usage::of(look, &self.setup.cluster, capabilities),
+            usage: self.planning.usage_by(environment, look, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
             orphans: self.orphans(key, environment, look),
         }

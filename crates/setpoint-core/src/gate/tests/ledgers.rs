@@ -56,7 +56,8 @@ fn no_more_traffic_is_moved_within_an_hour_than_allowed() {
             "beyond it",
             moved("a", 4_001),
             Some(10_000),
-            "waits: maxMovedBpsPerHour 10000 is used up until 2026-11-15T12:30:00Z",
+            "waits: 6000 bps moved within the last hour + 4001 for this step exceeds maxMovedBpsPerHour 10000 until \
+             2026-11-15T12:30:00Z",
         ),
         (
             "more than it ever allows",
