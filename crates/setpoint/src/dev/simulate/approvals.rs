@@ -21,6 +21,7 @@ use setpoint_deployer::simulated::{Effect, Entry};
 use super::ledger::Books;
 use super::places::TAKEN;
 use super::rules::{title, uid};
+use super::users::EXISTING;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -98,6 +99,11 @@ impl Approvals {
         one == other || (is_first(one) && is_first(other))
     }
 
+    /// Whether this is or was the uid of a Machine.
+    pub(super) fn is_machine(&self, uid: &str) -> bool {
+        self.machines.contains(uid)
+    }
+
     /// Something reached a place.
     pub(super) fn reached(&mut self, books: &Books, place: &str, entry: &Entry, broken: &mut Vec<String>) {
         let owner = entry.owner.as_deref().unwrap_or_default();
@@ -114,6 +120,9 @@ impl Approvals {
         };
         if call.machine != owner {
             broken.push(format!("this was written down for {} and done to another's: {entry}", call.machine));
+        }
+        if call.action == Action::Release && !is_on_record(books, place, entry) {
+            broken.push(format!("this was released, and counts against no limit: {entry}"));
         }
         let Some(set) = call.change_set.clone().filter(|_| entry.effect == Effect::Full) else { return };
         let approval = (set, call.digest.clone());
@@ -219,6 +228,14 @@ pub(super) fn ledger_holds(environment: &Environment, broken: &mut Vec<String>) 
             broken.push(format!("{added} were added within an hour at {name}, which allows {most}"));
         }
     }
+}
+
+/// Whether the Environment says of a guest that it was released by this call, if it has to: what was there before us and costs
+/// nothing may go uncounted.
+fn is_on_record(books: &Books, place: &str, entry: &Entry) -> bool {
+    let status = books.environments.get(place).and_then(|environment| environment.status.as_ref());
+    let mut released = status.iter().flat_map(|status| &status.released);
+    entry.instance.as_deref() == Some(EXISTING) || released.any(|guest| guest.call == *entry.intent)
 }
 
 /// What a change set says of a Machine that it brings along.
