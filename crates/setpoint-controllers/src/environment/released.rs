@@ -10,6 +10,7 @@ use setpoint_deployer::Provider;
 
 use super::Environments;
 use crate::events::is_code;
+use crate::planning::released;
 use crate::runtime::{Error, Round};
 
 impl Environments {
@@ -23,7 +24,7 @@ impl Environments {
         round: &mut Round,
     ) -> Result<(), Error> {
         let meta = &environment.metadata;
-        let released = environment.status.as_ref().map_or(&[][..], |status| &status.released);
+        let released = released(environment);
         let written_off = meta.annotations.as_ref().and_then(|annotations| annotations.get(WRITTEN_OFF));
         let written_off = written_off.map(String::as_str).unwrap_or_default();
         let settle_seconds = provider.abilities().guests.settle_seconds;

@@ -18,6 +18,7 @@ use setpoint_deployer::Provider;
 use setpoint_deployer::provider::{Offer, Scope};
 
 use super::Environments;
+use crate::planning::released;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Error, Name, Round};
 
@@ -118,7 +119,7 @@ impl Environments {
             generation: environment.metadata.generation,
             wish: wish(environment),
             observed_at: look.observed_at,
-            usage: self.planning.usage_by(environment, look, capabilities),
+            usage: self.planning.usage_by(released(environment), look, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
             orphans: self.orphans(key, environment, look),
         }

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, ReleasedGuest};
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Target};
 use setpoint_core::check::check;
@@ -200,12 +200,11 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         self.looks.inc();
         let look = provider.observe(&Scope::Everything).await?.into_observation();
-        Ok(self.usage_by(environment, &look, &provider.abilities().guests))
+        Ok(self.usage_by(released(environment), &look, &provider.abilities().guests))
     }
 
-    /// How much there is in an environment by a look at all of it, and whose it is.
-    pub fn usage_by(&self, environment: &Environment, look: &Observation, capabilities: &Capabilities) -> Usage {
-        let released = environment.status.as_ref().map_or(&[][..], |status| &status.released);
+    /// How much there is in an environment by a look at all of it, and whose it is, with guests that were released and count.
+    pub fn usage_by(&self, released: &[ReleasedGuest], look: &Observation, capabilities: &Capabilities) -> Usage {
         let namespace_of = |uid: &str| {
             let machines = self.caches.machines.by(&MACHINES_BY_UID, uid);
             let machine = machines.first().and_then(|machine| machine.metadata.namespace.clone());
@@ -330,6 +329,11 @@ fn about(
     let change_set = change_set.only(&targets, |id| !is_anothers(id));
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }
+}
+
+/// The guests that were released in an environment and still count.
+pub fn released(environment: &Environment) -> &[ReleasedGuest] {
+    environment.status.as_ref().map_or(&[], |status| &status.released)
 }
 
 fn name_of(environment: &Environment) -> &str {
