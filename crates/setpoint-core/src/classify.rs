@@ -26,7 +26,9 @@ pub struct Stake<'a> {
 /// The class of a step, and why it is of that class.
 pub fn classify(stake: &Stake<'_>) -> (Class, String) {
     let loss = match stake.action {
-        Action::Delete | Action::Replace if stake.was_protected => Some("its protection was only just taken off".to_owned()),
+        Action::Delete | Action::Replace if stake.was_protected => {
+            Some("its protection was only just taken off".to_owned())
+        }
         Action::Delete | Action::Replace => loss(stake),
         _ => stake.data_lost.map(str::to_owned),
     };

@@ -51,7 +51,8 @@ impl Machine {
         }
         for name in old.spec.protected_volumes() {
             if !self.spec.volumes.iter().flatten().any(|volume| volume.name == name) {
-                let detail = format!("a protected volume ({name}) is not removed: first write it with protected: false");
+                let detail =
+                    format!("a protected volume ({name}) is not removed: first write it with protected: false");
                 errors.forbidden(&SPEC.field("volumes"), &detail);
             }
         }

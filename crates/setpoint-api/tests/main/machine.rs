@@ -356,7 +356,8 @@ fn what_was_there_before_us_stays_unless_the_machine_says_otherwise() {
 fn a_protected_volume_is_unmarked_before_it_is_removed() {
     let with = |volumes: Value| machine(&json!({"volumes": volumes}));
     let volume = |protected: bool| json!([{"name": "data", "size": "1Gi", "protected": protected}]);
-    let refused = "spec.volumes: Forbidden: a protected volume (data) is not removed: first write it with protected: false";
+    let refused =
+        "spec.volumes: Forbidden: a protected volume (data) is not removed: first write it with protected: false";
     let rows: [(&str, Value, Value, &[&str]); 4] = [
         ("the mark is taken off", volume(true), volume(false), &[]),
         ("an unmarked one is removed", volume(false), json!([]), &[]),

@@ -33,7 +33,8 @@ pub(super) async fn check(server: &Shared, change: &Change<'_>) -> Result<()> {
         return Err(Failure::protected(change.resource, change.name(), &why));
     }
     if let Some(volume) = protected_volume(change.resource, last) {
-        let why = format!("its volume {volume} is protected: to delete it, first write the volume with protected: false");
+        let why =
+            format!("its volume {volume} is protected: to delete it, first write the volume with protected: false");
         return Err(Failure::protected(change.resource, change.name(), &why));
     }
     // What was on its way out already is kept by what is protected, and says so.

@@ -196,7 +196,8 @@ fn within_limits(environment: &Environment, census: &Census) -> Condition {
 /// The limits that what there is exceeds, as far as it is known: those of the environment, then those of namespaces.
 fn exceeded(limits: &Guardrails, usage: &Usage) -> Vec<String> {
     let all = told("", limits.max_hourly_cost, limits.max_gpus, limits.max_instances, usage.all);
-    let namespaces = usage.namespaces.iter().filter_map(|(name, level)| Some((limits.of_namespace(name)?, name, level)));
+    let namespaces =
+        usage.namespaces.iter().filter_map(|(name, level)| Some((limits.of_namespace(name)?, name, level)));
     let namespaces = namespaces.flat_map(|(limits, name, level)| {
         let of = format!(" of namespace {name}");
         told(&of, limits.max_hourly_cost, limits.max_gpus, limits.max_instances, *level)

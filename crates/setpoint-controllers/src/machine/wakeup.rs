@@ -110,7 +110,8 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         let usage = |environment: &Environment| {
             let status = environment.status.as_ref();
             let released = |status: &EnvironmentStatus| status.released.len();
-            let counts = |status: &EnvironmentStatus| (status.instances, status.gpus, status.hourly_cost, released(status));
+            let counts =
+                |status: &EnvironmentStatus| (status.instances, status.gpus, status.hourly_cost, released(status));
             status.map(|status| (counts(status), status.prices.clone()))
         };
         if usage(before) != usage(after) {

@@ -164,9 +164,8 @@ impl Share {
             limits,
             level,
             destroys: destroys.map(|limit| recent.window(namespace, limit.into(), |entry| entry.destroyed.into())),
-            added_cost: added_cost.map(|limit| {
-                recent.window(namespace, amount(Some(limit)), |entry| amount(entry.hourly_cost_delta))
-            }),
+            added_cost: added_cost
+                .map(|limit| recent.window(namespace, amount(Some(limit)), |entry| amount(entry.hourly_cost_delta))),
             taken: Amount::default(),
         }
     }

@@ -98,12 +98,7 @@ impl<'a> Recent<'a> {
     }
 
     /// What was used up, and when: for a namespace, or for all.
-    pub(super) fn window(
-        &self,
-        namespace: Option<&str>,
-        limit: u64,
-        amount: impl Fn(&LedgerEntry) -> u64,
-    ) -> Window {
+    pub(super) fn window(&self, namespace: Option<&str>, limit: u64, amount: impl Fn(&LedgerEntry) -> u64) -> Window {
         let counted = self.entries.iter().filter(|entry| namespace.is_none_or(|it| entry.target.namespace == it));
         let used = counted.map(|entry| (entry.time, amount(entry))).filter(|(_, amount)| *amount > 0);
         let mut used: Vec<(Timestamp, u64)> = used.collect();

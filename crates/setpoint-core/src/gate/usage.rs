@@ -324,9 +324,8 @@ mod tests {
     fn there_is_room_as_far_as_limits_count() {
         let limits = limits(serde_json::json!({"maxInstances": 3, "maxHourlyCost": "2"}));
         let dollars = |dollars: i64| Price::from_micros(dollars * 1_000_000);
-        let usage = |instances, cost: Option<i64>| {
-            Usage::from(Level { instances, gpus: None, hourly_cost: cost.map(dollars) })
-        };
+        let usage =
+            |instances, cost: Option<i64>| Usage::from(Level { instances, gpus: None, hourly_cost: cost.map(dollars) });
         let gpu = Added::to("shop", Amount { gpus: 1, ..Amount::default() });
         let more = || Added::by([&step("Create", Some("1"))], &BTreeMap::new());
         let rows = [

@@ -437,7 +437,8 @@ fn rows_of_stakes() -> Vec<Row> {
         row("a new image over a disk that survives a stop", Rule::ClassTooLow, rewrites, |scene, _| {
             scene.capabilities = limited(|rack| {
                 rack.ephemeral_disks = false;
-                rack.fields = Box::leak(Box::new([Field { resets_disk: true, ..Field::new("image", Effect::InPlace) }]));
+                rack.fields =
+                    Box::leak(Box::new([Field { resets_disk: true, ..Field::new("image", Effect::InPlace) }]));
             });
         }),
         row("a dearer update as if it were free", Rule::ClassTooLow, updates, |_, set| {

@@ -70,13 +70,22 @@ fn classes() {
         ),
         (
             "an update that takes a volume out, whatever else it is",
-            Stake { data_lost: Some("the data of volumes.data would be lost"), hourly_cost_delta: dollars("-1"), ..done(Action::Update, &ours) },
+            Stake {
+                data_lost: Some("the data of volumes.data would be lost"),
+                hourly_cost_delta: dollars("-1"),
+                ..done(Action::Update, &ours)
+            },
             Class::Destructive,
             "the data of volumes.data would be lost",
         ),
         (
             "a restart of what runs",
-            Stake { interrupts: true, hourly_cost_delta: dollars("0"), capabilities: billed, ..done(Action::Restart, &ours) },
+            Stake {
+                interrupts: true,
+                hourly_cost_delta: dollars("0"),
+                capabilities: billed,
+                ..done(Action::Restart, &ours)
+            },
             Class::Disruptive,
             "it runs and is interrupted",
         ),

@@ -9,8 +9,8 @@ use setpoint_core::registry::Capabilities;
 use setpoint_core::value::Value;
 
 use crate::fixture::{
-    GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, known_web, limited, machine, marked, recorded, runs, scene,
-    small, target, wants, web, web_guest, with,
+    GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, known_web, limited, machine, marked, recorded, runs,
+    scene, small, target, wants, web, web_guest, with,
 };
 
 #[test]
@@ -317,7 +317,8 @@ fn a_volume_that_moves_interrupts_what_runs_and_one_that_grows_does_not() {
     let (a, b) = (("mountPath", Value::from("/a")), ("mountPath", Value::from("/b")));
     let existing = || ("providerId", Value::from("vol-7"));
     let lost = (Class::Destructive, "the data of volumes.data would be lost");
-    let (interrupts, free) = ((Class::Disruptive, "it runs and is interrupted"), (Class::Benign, "nothing is interrupted"));
+    let (interrupts, free) =
+        ((Class::Disruptive, "it runs and is interrupted"), (Class::Benign, "nothing is interrupted"));
     let larger = [("size", Value::from(2 * GIB)), a.clone()];
     type Row<'r> = (&'r str, &'r str, Volume<'r>, Volume<'r>, (Class, &'r str));
     let rows: [Row<'_>; 6] = [
@@ -326,7 +327,13 @@ fn a_volume_that_moves_interrupts_what_runs_and_one_that_grows_does_not() {
         ("it is mounted for the first time", "running", &[size()], &[size(), a.clone()], interrupts),
         ("it grows", "running", &[size(), a.clone()], &larger, free),
         ("another takes its place", "running", &[size(), a.clone()], &[existing(), a.clone()], lost),
-        ("one that exists gives way to another", "running", &[("providerId", "vol-1".into())], &[existing()], interrupts),
+        (
+            "one that exists gives way to another",
+            "running",
+            &[("providerId", "vol-1".into())],
+            &[existing()],
+            interrupts,
+        ),
     ];
     for (name, word, before, after, expected) in rows {
         let guest = Guest { config: Config::known(volumes(before)), ..runs(word) };
@@ -350,10 +357,20 @@ fn a_new_image_is_as_bad_as_what_happens_to_the_disk() {
     };
     let anew = |ephemeral: bool| limited(|rack| rack.ephemeral_disks = ephemeral);
     let rows = [
-        ("the disk is made anew, and a stop would keep it", in_place(false), Class::Destructive, "a new image makes its disk anew"),
+        (
+            "the disk is made anew, and a stop would keep it",
+            in_place(false),
+            Class::Destructive,
+            "a new image makes its disk anew",
+        ),
         ("the disk is made anew, as by any stop", in_place(true), Class::Benign, "nothing is interrupted"),
         ("the guest goes with its disk", anew(false), Class::Destructive, "the data on its disk would be lost"),
-        ("the guest goes with a disk that any stop empties", anew(true), Class::Disruptive, "it is down while it is replaced"),
+        (
+            "the guest goes with a disk that any stop empties",
+            anew(true),
+            Class::Disruptive,
+            "it is down while it is replaced",
+        ),
     ];
     for (name, capabilities, class, reason) in rows {
         let guest = Guest { config: Config::known(with_disk("debian-12")), ..web_guest() };

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod ledgers;
+mod namespaces;
 mod quorums;
 mod reviews;
 mod statuses;

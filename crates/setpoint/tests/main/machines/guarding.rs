@@ -84,7 +84,10 @@ async fn limits_hold_across_a_restart() -> Result<()> {
     let held = cluster.look_again(made[1]).await?;
     ensure!(stands(&held, "OverLimit"), "the limit holds it no longer: {held:#}");
     let message = text(&condition(&held, "Synced")["message"]);
-    ensure!(message.contains("within the last hour + 1 for this step exceeds maxDestroysPerHour 1 until "), "{message}");
+    ensure!(
+        message.contains("within the last hour + 1 for this step exceeds maxDestroysPerHour 1 until "),
+        "{message}"
+    );
     let ledger = cluster.environment().await?["status"]["ledger"].clone();
     ensure!(ledger.as_array().is_some_and(|ledger| ledger.len() == 1), "{ledger:#}");
     cluster.guest(&held)?;

@@ -72,7 +72,10 @@ async fn what_was_released_counts_until_it_is_written_off() -> Result<()> {
     cluster.delete("web").await?;
     cluster.gone("web").await?;
     let truth = cluster.truth()?;
-    ensure!(truth.len() == 1 && truth.values().all(|guest| guest["mark"].is_null()), "it stays, without a mark: {truth:?}");
+    ensure!(
+        truth.len() == 1 && truth.values().all(|guest| guest["mark"].is_null()),
+        "it stays, without a mark: {truth:?}"
+    );
     let lab = cluster.until_environment("it to be listed", |lab| !lab["status"]["released"].is_null()).await?;
     let released = &lab["status"]["released"][0];
     ensure!(released["providerId"] == web["status"]["providerId"] && released["hourlyCost"] == "0.10", "{lab:#}");
@@ -130,7 +133,8 @@ async fn a_protected_volume_keeps_its_guest() -> Result<()> {
     cluster.until("db", "it to wait", is_kept).await?;
 
     cluster.change("db", json!({"spec": {"volumes": data(false)}})).await?;
-    let db = cluster.until("db", "people to be asked", |db| stands(db, "Waiting", "Destructive: 0 of 1 approval")).await?;
+    let db =
+        cluster.until("db", "people to be asked", |db| stands(db, "Waiting", "Destructive: 0 of 1 approval")).await?;
     ensure!(cluster.guest(&db)?["machine"]["image"] == "a:1", "{db:#}");
     Ok(())
 }
