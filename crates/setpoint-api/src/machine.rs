@@ -82,8 +82,7 @@ pub struct MachineSpec {
     /// Whether the guest is made if it is not there.
     #[serde(default)]
     pub create: Create,
-    /// What becomes of the guest when this object is deleted. Where it is not said, a guest that `providerId` names stays, and
-    /// any other is deleted.
+    /// What becomes of the guest when this object is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
     /// How many cores it has.
@@ -175,7 +174,8 @@ pub enum Run {
     Stopped,
 }
 
-/// What becomes of the guest when its object is deleted.
+/// What becomes of the guest when its object is deleted. Where it is not said, a guest that `providerId` names stays, and any
+/// other is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// It is deleted, if the gate lets it be.
