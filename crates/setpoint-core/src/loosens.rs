@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use setpoint_api::environment::{
-    Approval, ApproverKey, Create, DeployerReference, Environment, EnvironmentSpec, Freeze, Guardrails, Notifications,
-    Opening, OrphanPolicy, PolicyInForce, Requirement, SecretReference, Webhook, Window,
+    Approval, ApproverKey, Create, DeployerReference, EVERY_NAMESPACE, Environment, EnvironmentSpec, Freeze,
+    Guardrails, NamespaceLimits, Notifications, Opening, OrphanPolicy, PolicyInForce, Requirement, SecretReference,
+    Webhook, Window,
 };
 use setpoint_api::step::{Action, Class, Effect, FieldChange, Origin, Step, Target};
 
@@ -221,6 +222,7 @@ fn of_guardrails(old: &Guardrails, new: &Guardrails) -> Vec<Loosened> {
         max_moved_bps_per_hour,
         ttl_seconds,
         allow_fallback,
+        namespaces: _,
     } = new;
     let fallback = (*allow_fallback && !old.allow_fallback).then(|| {
         Loosened::new(Part::Guardrails, "guardrails.allowFallback", Class::Spend, Some("false"), Some("true"))
@@ -234,6 +236,36 @@ fn of_guardrails(old: &Guardrails, new: &Guardrails) -> Vec<Loosened> {
         limit("maxMovedBpsPerHour", Class::Disruptive, old.max_moved_bps_per_hour, *max_moved_bps_per_hour),
         limit("ttlSeconds", Class::Spend, old.ttl_seconds, *ttl_seconds),
         fallback,
+    ];
+    let of_namespaces = names(old, new).into_iter().flat_map(|name| of_namespace(name, old, new));
+    limits.into_iter().flatten().chain(of_namespaces).collect()
+}
+
+/// The namespaces that limits name, and the one that stands for every other.
+pub(crate) fn names<'g>(old: &'g Guardrails, new: &'g Guardrails) -> BTreeSet<&'g str> {
+    let named = old.namespaces.iter().chain(&new.namespaces).map(|limits| limits.namespace.as_str());
+    named.chain([EVERY_NAMESPACE]).collect()
+}
+
+/// The limits that hold for a namespace, by an entry of its own or by the one for every namespace.
+fn of_namespace(name: &str, old: &Guardrails, new: &Guardrails) -> Vec<Loosened> {
+    let (old, new) = (old.of_namespace(name).cloned(), new.of_namespace(name).cloned());
+    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    let NamespaceLimits {
+        namespace: _,
+        max_hourly_cost,
+        max_added_cost_per_hour,
+        max_gpus,
+        max_instances,
+        max_destroys_per_hour,
+    } = new;
+    let field = |limit: &str| format!("namespaces[{name}].{limit}");
+    let limits = [
+        limit(&field("maxHourlyCost"), Class::Spend, old.max_hourly_cost, max_hourly_cost),
+        limit(&field("maxAddedCostPerHour"), Class::Spend, old.max_added_cost_per_hour, max_added_cost_per_hour),
+        limit(&field("maxGpus"), Class::Spend, old.max_gpus, max_gpus),
+        limit(&field("maxInstances"), Class::Spend, old.max_instances, max_instances),
+        limit(&field("maxDestroysPerHour"), Class::Destructive, old.max_destroys_per_hour, max_destroys_per_hour),
     ];
     limits.into_iter().flatten().collect()
 }

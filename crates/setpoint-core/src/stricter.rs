@@ -4,13 +4,13 @@
 use std::borrow::Cow;
 
 use setpoint_api::environment::{
-    Approval, ApprovalRule, ApproverKey, Create, Environment, EnvironmentSpec, Freeze, Guardrails, Notifications,
-    OrphanPolicy, PolicyInForce, Requirement, Window,
+    Approval, ApprovalRule, ApproverKey, Create, Environment, EnvironmentSpec, Freeze, Guardrails, NamespaceLimits,
+    Notifications, OrphanPolicy, PolicyInForce, Requirement, Window,
 };
 use setpoint_api::protection::is_protected;
 use setpoint_api::step::{Action, Class, Step};
 
-use crate::loosens::{CLASSES, Loosened, Part, asks_for_signature, bare, freezes, loosens, openings};
+use crate::loosens::{CLASSES, Loosened, Part, asks_for_signature, bare, freezes, loosens, names, openings};
 
 /// The rules of an environment by which steps are judged now.
 pub fn rules(environment: &Environment) -> Cow<'_, EnvironmentSpec> {
@@ -104,6 +104,11 @@ fn approval(spec: &EnvironmentSpec) -> Approval {
 
 fn stricter_guardrails(one: &EnvironmentSpec, other: &EnvironmentSpec) -> Guardrails {
     let one = one.guardrails.clone().unwrap_or_default();
+    let other = other.guardrails.clone().unwrap_or_default();
+    let both: Vec<NamespaceLimits> = match (one.namespaces.is_empty(), other.namespaces.is_empty()) {
+        (true, true) => Vec::new(),
+        _ => names(&one, &other).into_iter().map(|name| stricter_namespace(name, &one, &other)).collect(),
+    };
     let Guardrails {
         max_hourly_cost,
         max_added_cost_per_hour,
@@ -113,7 +118,8 @@ fn stricter_guardrails(one: &EnvironmentSpec, other: &EnvironmentSpec) -> Guardr
         max_moved_bps_per_hour,
         ttl_seconds,
         allow_fallback,
-    } = other.guardrails.clone().unwrap_or_default();
+        namespaces: _,
+    } = other;
     Guardrails {
         max_hourly_cost: least(one.max_hourly_cost, max_hourly_cost),
         max_added_cost_per_hour: least(one.max_added_cost_per_hour, max_added_cost_per_hour),
@@ -123,6 +129,29 @@ fn stricter_guardrails(one: &EnvironmentSpec, other: &EnvironmentSpec) -> Guardr
         max_moved_bps_per_hour: least(one.max_moved_bps_per_hour, max_moved_bps_per_hour),
         ttl_seconds: least(one.ttl_seconds, ttl_seconds),
         allow_fallback: one.allow_fallback && allow_fallback,
+        namespaces: both,
+    }
+}
+
+/// The lower of the limits of a namespace, each by an entry of its own or by the one for every namespace.
+fn stricter_namespace(name: &str, one: &Guardrails, other: &Guardrails) -> NamespaceLimits {
+    let of = |guardrails: &Guardrails| guardrails.of_namespace(name).cloned().unwrap_or_default();
+    let one = of(one);
+    let NamespaceLimits {
+        namespace: _,
+        max_hourly_cost,
+        max_added_cost_per_hour,
+        max_gpus,
+        max_instances,
+        max_destroys_per_hour,
+    } = of(other);
+    NamespaceLimits {
+        namespace: name.to_owned(),
+        max_hourly_cost: least(one.max_hourly_cost, max_hourly_cost),
+        max_added_cost_per_hour: least(one.max_added_cost_per_hour, max_added_cost_per_hour),
+        max_gpus: least(one.max_gpus, max_gpus),
+        max_instances: least(one.max_instances, max_instances),
+        max_destroys_per_hour: least(one.max_destroys_per_hour, max_destroys_per_hour),
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `news` | what came and went since the last look |
 //! | `policy` | the policy in force: tightened at once, loosened when that is approved |
 //! | `orphans` | what belongs to nothing, removed where that may be |
+//! | `released` | guests that were released, and how long they count |
 //! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
 //! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
@@ -19,6 +20,7 @@ mod news;
 mod opening;
 mod orphans;
 mod policy;
+mod released;
 pub mod sights;
 pub mod site;
 pub mod status;

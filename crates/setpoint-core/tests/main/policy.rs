@@ -199,6 +199,40 @@ fn a_limit_that_is_raised_or_removed_is_looser() {
 }
 
 #[test]
+fn a_limit_of_a_namespace_that_is_raised_or_removed_is_looser() {
+    let entry = |name: &str, gpus: u32| json!({"namespace": name, "maxGpus": gpus});
+    let limits = |entries: &[Value]| json!({"guardrails": {"namespaces": entries}});
+    let looser_of = |name: &str| vec![format!("guardrails.namespaces[{name}].maxGpus: Spend")];
+    let rows = [
+        ("it is raised", limits(&[entry("shop", 1)]), limits(&[entry("shop", 2)]), looser_of("shop")),
+        ("it is lowered", limits(&[entry("shop", 2)]), limits(&[entry("shop", 1)]), vec![]),
+        ("it is removed", limits(&[entry("shop", 1)]), json!({}), looser_of("shop")),
+        ("it is set", json!({}), limits(&[entry("shop", 1)]), vec![]),
+        ("that of all is raised", limits(&[entry("*", 1)]), limits(&[entry("*", 2)]), looser_of("*")),
+        (
+            "one gets more than all",
+            limits(&[entry("*", 1)]),
+            limits(&[entry("*", 1), entry("shop", 2)]),
+            looser_of("shop"),
+        ),
+        ("one gets less than all", limits(&[entry("*", 2)]), limits(&[entry("*", 2), entry("shop", 1)]), vec![]),
+        (
+            "one falls back to all",
+            limits(&[entry("*", 2), entry("shop", 1)]),
+            limits(&[entry("*", 2)]),
+            looser_of("shop"),
+        ),
+    ];
+    for (name, from, to, expected) in rows {
+        assert_eq!(looser(from.clone(), to.clone()), expected, "{name}");
+        let judged = stricter(&in_force(from.clone()), &spec(to.clone()));
+        for policy in [from, to] {
+            assert_eq!(told(&loosens(&in_force(policy), &judged, false)), Vec::<String>::new(), "{name}, judged");
+        }
+    }
+}
+
+#[test]
 fn what_else_is_looser() {
     let none = || json!({});
     let hook = |url: &str| json!({"notifications": {"webhook": {"url": url}}});
