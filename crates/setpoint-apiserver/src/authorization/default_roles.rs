@@ -5,6 +5,7 @@
 //! whoever adds a kind can add to them.
 
 use serde_json::{Value, json};
+use setpoint_api::tenancy::{LOCAL, USE};
 
 use super::{Kind, MASTERS};
 use crate::kinds::rbac::GROUP;
@@ -46,6 +47,8 @@ enum Rules {
 
 enum Rule {
     Resources { verbs: &'static [&'static str], groups: &'static [&'static str], resources: &'static [&'static str] },
+    /// One verb on one object by its name.
+    Named { verb: &'static str, group: &'static str, resource: &'static str, name: &'static str },
     Paths { verbs: &'static [&'static str], paths: &'static [&'static str] },
 }
 
@@ -71,6 +74,9 @@ impl Rule {
         match self {
             Rule::Resources { verbs, groups, resources } => {
                 json!({"verbs": verbs, "apiGroups": groups, "resources": resources})
+            }
+            Rule::Named { verb, group, resource, name } => {
+                json!({"verbs": [verb], "apiGroups": [group], "resources": [resource], "resourceNames": [name]})
             }
             Rule::Paths { verbs, paths } => json!({"verbs": verbs, "nonResourceURLs": paths}),
         }
@@ -124,6 +130,7 @@ const fn at(verbs: &'static [&'static str], paths: &'static [&'static str]) -> R
 /// Each gives the ClusterRole of its own name to groups.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("cluster-admin", &[MASTERS]),
+    ("setpoint:use-local", &[SERVICE_ACCOUNTS]),
     ("system:basic-user", &[AUTHENTICATED]),
     ("system:discovery", &[AUTHENTICATED]),
     ("system:monitoring", &["system:monitoring"]),
@@ -146,6 +153,7 @@ const ROLES: &[Role] = &[
     part("setpoint:aggregate-to-edit", "edit", OWN_EDIT),
     part("setpoint:aggregate-to-view", "view", OWN_VIEW),
     own("setpoint:reviewer", REVIEWER),
+    part("setpoint:use-local", "edit", USE_LOCAL),
     part("system:aggregate-to-admin", "admin", ADMIN),
     part("system:aggregate-to-edit", "edit", EDIT),
     part("system:aggregate-to-view", "view", VIEW),
@@ -361,6 +369,10 @@ const VIEW: &[Rule] = &[
 
 const OWN: &str = setpoint_api::GROUP;
 const PLANS: &str = "planspec.io";
+
+/// Of the verbs on Environments, only this is given to anybody from the start: whoever may have Pods made could always have
+/// them run on this machine.
+const USE_LOCAL: &[Rule] = &[Rule::Named { verb: USE, group: OWN, resource: "environments", name: LOCAL }];
 
 /// To say what may be done, and that it may: not for those who say what they want.
 const OWN_ADMIN: &[Rule] =
