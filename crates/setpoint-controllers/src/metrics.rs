@@ -92,7 +92,20 @@ impl Default for Metrics {
         registry.register("unsound_plans", help, unsound.clone());
         registry.register("leading", "Whether this process leads", leading.clone());
         let registry = Arc::new(registry);
-        Metrics { registry, depth, full_lanes, latency, rounds, retries, panics, gaps, dropped, looks, unsound, leading }
+        Metrics {
+            registry,
+            depth,
+            full_lanes,
+            latency,
+            rounds,
+            retries,
+            panics,
+            gaps,
+            dropped,
+            looks,
+            unsound,
+            leading,
+        }
     }
 }
 

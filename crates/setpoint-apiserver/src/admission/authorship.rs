@@ -358,9 +358,9 @@ mod tests {
             ("it is there already", &account, Some(review(people.clone())), forged, people.clone()),
             ("it is there already and says nothing", &account, Some(review(json!({}))), people, json!({})),
         ];
-        for (name, caller, before, mut after, expected) in rows.map(|(name, caller, before, more, expected)| {
-            (name, caller, before, review(more), review(expected))
-        }) {
+        for (name, caller, before, mut after, expected) in
+            rows.map(|(name, caller, before, more, expected)| (name, caller, before, review(more), review(expected)))
+        {
             stamp(&resource("Review"), caller, before.as_ref(), &mut after);
             assert_eq!(after, expected, "{name}");
         }

@@ -86,12 +86,16 @@ fn check_given(policy: &LivePolicy, change: &Change<'_>, held: &Pieces, wanted: 
     check_held(change, held, &others.iter().collect::<Vec<_>>())?;
     let policy = policy.read();
     let kind = [setpoint_api::GROUP, "environments", ""];
-    let is_keeper = |name: &str| Access::to_object("update", kind, name, "").is_allowed(&policy, &change.caller.identity);
+    let is_keeper =
+        |name: &str| Access::to_object("update", kind, name, "").is_allowed(&policy, &change.caller.identity);
     let Some(place) = places.iter().find(|place| !is_keeper(place.name)) else { return Ok(()) };
-    let (verb, of) = (&place.verb, match place.name {
-        "" => "every Environment".to_owned(),
-        name => format!("the Environment {name:?}"),
-    });
+    let (verb, of) = (
+        &place.verb,
+        match place.name {
+            "" => "every Environment".to_owned(),
+            name => format!("the Environment {name:?}"),
+        },
+    );
     let why = format!(
         "to give the verb {verb:?} on {of} to others takes \"update\" on it at the cluster scope, whoever holds the verb; \
          who has that gives it with `setpoint env grant`"

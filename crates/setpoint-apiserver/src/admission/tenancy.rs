@@ -75,11 +75,7 @@ pub(super) fn grant(who: &Identity, verbs: &[&str], environment: &str, namespace
         Some((home, name)) => format!("--service-account {home}:{name}"),
         None => format!("--user {}", word(&who.user)),
     };
-    format!(
-        "setpoint env grant {} --namespace {namespace} {subject} --verbs {}",
-        word(environment),
-        verbs.join(",")
-    )
+    format!("setpoint env grant {} --namespace {namespace} {subject} --verbs {}", word(environment), verbs.join(","))
 }
 
 /// A text as one word of a shell, that no browser takes for markup.
@@ -168,7 +164,13 @@ mod tests {
         let rows: [Row<'_>; 17] = [
             ("who may use makes one", "ursula", None, plain(), Ok(())),
             ("who may not use makes one", "carol", None, plain(), Err("--user carol --verbs use`")),
-            ("who may use another place makes one", "ursula", None, elsewhere(), Err("grant production --namespace shop")),
+            (
+                "who may use another place makes one",
+                "ursula",
+                None,
+                elsewhere(),
+                Err("grant production --namespace shop"),
+            ),
             ("who may not use changes one", "carol", pinned(), more(), Err("--verbs use`")),
             ("who may use changes one that was adopted", "ursula", pinned(), more(), Ok(())),
             ("who may not adopt names a guest", "ursula", None, pinned(), Err("--user ursula --verbs adopt`")),
@@ -188,7 +190,9 @@ mod tests {
             let judged = judge(user, "Machine", (before.as_ref(), after.as_ref()), |change| check(&policy, change));
             match (judged, expected) {
                 (Ok(()), Ok(())) => {}
-                (Err(refusal), Err(words)) => assert!(refusal.message().contains(words), "{name}: {}", refusal.message()),
+                (Err(refusal), Err(words)) => {
+                    assert!(refusal.message().contains(words), "{name}: {}", refusal.message())
+                }
                 (judged, _) => panic!("{name}: {judged:?}"),
             }
         }

@@ -46,10 +46,22 @@ enum Rules {
 }
 
 enum Rule {
-    Resources { verbs: &'static [&'static str], groups: &'static [&'static str], resources: &'static [&'static str] },
+    Resources {
+        verbs: &'static [&'static str],
+        groups: &'static [&'static str],
+        resources: &'static [&'static str],
+    },
     /// One verb on one object by its name.
-    Named { verb: &'static str, group: &'static str, resource: &'static str, name: &'static str },
-    Paths { verbs: &'static [&'static str], paths: &'static [&'static str] },
+    Named {
+        verb: &'static str,
+        group: &'static str,
+        resource: &'static str,
+        name: &'static str,
+    },
+    Paths {
+        verbs: &'static [&'static str],
+        paths: &'static [&'static str],
+    },
 }
 
 impl Role {
@@ -230,6 +242,8 @@ const NODE: &[Rule] = &[
 /// What makes Pods of workloads, addresses of Pods, and Nodes of Environments. Kubernetes gives each controller an account
 /// of its own; here they are one program, with the rights of all.
 const CONTROLLERS: &[Rule] = &[
+    // Whether somebody who approved a step may still approve it.
+    on(CREATE, &["authorization.k8s.io"], &["subjectaccessreviews"]),
     on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[""], &["endpoints", "pods"]),
     on(&["patch", "update"], &[""], &["nodes/status", "pods/status"]),
@@ -274,6 +288,8 @@ const CONTROLLERS: &[Rule] = &[
 
 /// What puts Pods on nodes.
 const SCHEDULER: &[Rule] = &[
+    // Whether the ServiceAccount of a Pod may use an Environment.
+    on(CREATE, &["authorization.k8s.io"], &["subjectaccessreviews"]),
     on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
     on(READ, &[""], &["namespaces", "nodes", "persistentvolumeclaims", "services"]),
     on(&["delete", "get", "list", "watch"], &[""], &["pods"]),

@@ -92,9 +92,12 @@ mod tests {
         let any_verb = rule(&["*"], &[own], &["environments"], &["lab"]);
         let rows: [Row<'_>; 10] = [
             ("another resource", pods.clone(), &[], vec![pods]),
-            ("to look at them", rule(&["get"], &[own], &["environments"], &[]), &[], vec![
+            (
+                "to look at them",
                 rule(&["get"], &[own], &["environments"], &[]),
-            ]),
+                &[],
+                vec![rule(&["get"], &[own], &["environments"], &[])],
+            ),
             ("one verb on one", rule(&["approve"], &[own], &["environments"], &["lab"]), &[("approve", "lab")], vec![]),
             ("one verb on all", rule(&["adopt"], &[own], &["environments"], &[]), &[("adopt", "")], vec![]),
             (
@@ -113,9 +116,12 @@ mod tests {
                 ],
             ),
             ("use of local", local.clone(), &[], vec![local]),
-            ("more than use of local", rule(&["use", "adopt"], &[own], &["environments"], &["local"]), &[
-                ("adopt", "local"), ("use", "local"),
-            ], vec![]),
+            (
+                "more than use of local",
+                rule(&["use", "adopt"], &[own], &["environments"], &["local"]),
+                &[("adopt", "local"), ("use", "local")],
+                vec![],
+            ),
             ("everything", anything.clone(), &[("*", "")], vec![anything]),
             ("any verb on one", any_verb.clone(), &[("*", "lab")], vec![any_verb]),
         ];

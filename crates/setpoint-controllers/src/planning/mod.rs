@@ -342,9 +342,8 @@ fn about(
     is_own: impl Fn(&Target) -> bool,
 ) -> ChangeSet {
     let targets: Vec<Target> = subjects.iter().map(Subject::target).collect();
-    let is_own_guest = |id: &str| {
-        is_own(&Target { namespace: String::new(), name: id.to_owned(), kind: GUEST.to_owned() })
-    };
+    let is_own_guest =
+        |id: &str| is_own(&Target { namespace: String::new(), name: id.to_owned(), kind: GUEST.to_owned() });
     let change_set = change_set.only(&targets.iter().collect(), is_own_guest);
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }

@@ -55,7 +55,9 @@ pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
         if let Match::Refused(_) = found {
             continue;
         }
-        let rival = holder.or_else(|| claims.get(id).filter(|rival| rival.target != desired.target).min_by_key(|rival| &rival.target));
+        let rival = holder.or_else(|| {
+            claims.get(id).filter(|rival| rival.target != desired.target).min_by_key(|rival| &rival.target)
+        });
         let Some(rival) = rival else { continue };
         *found = refused(desired, "spec.providerId", claimed_by(desired, rival, id, holder.is_some()));
     }
