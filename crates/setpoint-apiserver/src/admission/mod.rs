@@ -77,6 +77,7 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
     tenancy::check(&server.policy.read(), change)?;
+    tenancy::check_proposal(server, change).await?;
     tenancy::check_pod(server, change).await?;
     protection::check(server, change).await?;
     namespace::check(server, change).await
