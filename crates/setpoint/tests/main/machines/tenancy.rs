@@ -119,7 +119,9 @@ async fn who_holds_a_guest_keeps_it_and_others_are_refused_alone() -> Result<()>
 
     // The other one goes on as if nothing had been written.
     cluster.change("bank", json!({"spec": {"cores": 2}})).await?;
-    let bank = cluster.until("bank", "it to be changed", |bank| is_synced(bank) && bank["status"]["observed"]["cores"] == "2").await?;
+    let bank = cluster
+        .until("bank", "it to be changed", |bank| is_synced(bank) && bank["status"]["observed"]["cores"] == "2")
+        .await?;
     ensure!(text(&bank["status"]["providerId"]) == id, "{bank:#}");
 
     // Two that name a guest that is nobody's yet: the first one has it, and only the second is refused.
@@ -129,7 +131,8 @@ async fn who_holds_a_guest_keeps_it_and_others_are_refused_alone() -> Result<()>
     // The times of objects have seconds.
     let next_second = first["metadata"]["creationTimestamp"].clone();
     wait_for("the next second", PATIENCE, || async {
-        let probe = cluster.client()?.post(&format!("{MACHINES}?dryRun=All"), &machine("probe", json!({}))).await?.success()?;
+        let probe =
+            cluster.client()?.post(&format!("{MACHINES}?dryRun=All"), &machine("probe", json!({}))).await?.success()?;
         Ok((probe["metadata"]["creationTimestamp"] != next_second).then_some(()))
     })
     .await?;
