@@ -192,7 +192,7 @@ mod tests {
             machine["metadata"]["labels"] = json!({"team": "shop"});
             machine["status"] = json!({"providerId": "100"});
         }
-        type Row<'a> = (&'a str, &'a str, Option<Value>, Option<Value>, Result<(), &'a str>);
+        type Row<'a> = (&'a str, &'a str, Option<Value>, Option<Value>, std::result::Result<(), &'a str>);
         let rows: [Row<'_>; 17] = [
             ("who may use makes one", "ursula", None, plain(), Ok(())),
             ("who may not use makes one", "carol", None, plain(), Err("--user carol --verbs use`")),
