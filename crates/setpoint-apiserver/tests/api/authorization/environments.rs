@@ -55,7 +55,10 @@ async fn who_may_edit_may_not_use_every_environment_nor_adopt_there() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     carol.merge_patch(&path, json!({"spec": {"providerId": "100"}})).await.refused(403, "Forbidden", &words);
     carol.apply(format!("{path}?force=true"), "m", pinned.clone()).await.refused(403, "Forbidden", &words);
-    carol.put(&path, pinned).await.refused(403, "Forbidden", &words);
+    let mut replacement = pinned;
+    replacement["metadata"]["resourceVersion"] =
+        api.get(&path).await.expect(200)["metadata"]["resourceVersion"].clone();
+    carol.put(&path, replacement).await.refused(403, "Forbidden", &words);
 
     let bindings = api.names(ROLE_BINDINGS).await;
     let uses = bindings.iter().find(|name| name.contains("uses")).expect("a binding");
