@@ -13,3 +13,4 @@ mod people;
 mod places;
 mod staleness;
 mod telling;
+mod tenancy;
