@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::approval::{Approval, ApprovalRule, ApproverKey, REQUIREMENTS, Requirement};
-pub use self::guardrails::Guardrails;
+pub use self::guardrails::{EVERY_NAMESPACE, Guardrails, NamespaceLimits};
 pub use self::notifications::{Notifications, Webhook};
 use crate::condition::Condition;
 use crate::machine::DoneStep;
@@ -27,6 +27,10 @@ use crate::step::{Action, Target};
 pub const MAX_LEDGER: usize = 1_000;
 /// How many orphans are listed; all are counted.
 pub const MAX_ORPHANS: usize = 100;
+/// How many released guests are listed. While the list is full, no more are released.
+pub const MAX_RELEASED: usize = 1_000;
+/// The annotation of an Environment by which its keeper writes released guests off: the `call` of each, separated by commas.
+pub const WRITTEN_OFF: &str = "setpoint.dev/written-off";
 
 /// What an environment is, and what may be done in it.
 #[derive(CustomResource, KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -191,6 +195,12 @@ pub struct EnvironmentStatus {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub ledger: Vec<LedgerEntry>,
+    /// Guests that were released and still count against the limits, oldest first. One goes from here when it is gone at the
+    /// provider, belongs to a Machine again, or is written off with the annotation `setpoint.dev/written-off`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub released: Vec<ReleasedGuest>,
 }
 
 /// What one thing costs.
@@ -219,6 +229,26 @@ pub struct Orphan {
     #[schemars(with = "Time")]
     pub since: Timestamp,
     /// What it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly_cost: Option<Price>,
+}
+
+/// A guest that was released, and still counts against the limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleasedGuest {
+    /// The guest, by its provider's id.
+    pub provider_id: String,
+    /// The namespace of the Machine that it was released from.
+    pub namespace: String,
+    /// The Machine.
+    pub machine: String,
+    /// The call that released it. The guest is written off by this, so that another one that gets the same id later is not.
+    pub call: String,
+    /// When it was released.
+    #[schemars(with = "Time")]
+    pub since: Timestamp,
+    /// What it cost when it was released; absent where that is not known. While the provider says what it costs, that counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hourly_cost: Option<Price>,
 }

@@ -70,7 +70,7 @@ pub struct Input<'a> {
     /// The calls for the object whose outcome is not known.
     pub intents: &'a [Intent],
     /// What there is in the environment now.
-    pub usage: Usage,
+    pub usage: &'a Usage,
     /// The GPUs of every object that holds or wants any.
     pub gpus: &'a BTreeMap<Target, Gpus>,
     pub cluster_uid: &'a str,

@@ -36,6 +36,8 @@ pub struct Desired {
     pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
+    /// The volumes that must not be deleted, nor the guest that has them.
+    pub protected_volumes: Vec<Box<str>>,
     /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
     /// Since when its time has been over, if it is to go for that and not with its object.
@@ -63,6 +65,8 @@ pub struct Record {
     pub spec_digest: Option<Box<str>>,
     /// The fields and keys that were then written from Secrets.
     pub secrets: Vec<Box<str>>,
+    /// Whether the guest or a volume of it was protected since the object was last as desired.
+    pub was_protected: bool,
     /// Calls that were begun and whose outcome is not on record yet.
     pub intents: Vec<Intent>,
     /// When that was observed which the record tells. An earlier look knows less than the record and proves nothing.
@@ -103,6 +107,7 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
+            protected_volumes: Vec::new(),
             deletion: None,
             expired_at: None,
             muted: Vec::new(),
@@ -116,6 +121,15 @@ impl Desired {
         let mut intents = self.record.intents.iter();
         self.record.provider_id.as_deref() == Some(provider_id)
             || intents.any(|intent| intent.provider_id.as_deref() == Some(provider_id))
+    }
+
+    /// Why the guest must not be removed, if it must not.
+    pub(crate) fn protection(&self) -> Option<String> {
+        match self.protected_volumes.first() {
+            _ if self.protected => Some("it is protected".to_owned()),
+            Some(volume) => Some(format!("its volume {volume} is protected")),
+            None => None,
+        }
     }
 
     /// Why the guest goes, once it is to.

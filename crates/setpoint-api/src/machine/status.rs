@@ -21,6 +21,8 @@ pub const MAX_DRIFT: usize = 256;
 pub const MAX_DONE: usize = 32;
 /// How many steps that are yet to be taken are listed.
 pub const MAX_WANTED: usize = 64;
+/// How many marks of protection are on record.
+pub const MAX_PROTECTED: usize = 64;
 
 /// What is known of a Machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, KubeSchema)]
@@ -75,6 +77,12 @@ pub struct MachineStatus {
     /// The steps that need an approval, whether or not they have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSteps>,
+    /// What was protected at any time since the Machine was last `Synced`: `guest` for the Machine itself, `volumes.NAME` for
+    /// a volume. To delete or replace it needs the approvals of a destructive step even if the mark was just taken off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub protected: Vec<String>,
     /// Fields that are not as desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]

@@ -38,7 +38,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode};
 use setpoint_api::environment::{Approval, Environment};
 use setpoint_api::planspec::gate::Gate;
 use setpoint_core::authority::{self, Progress};
-use setpoint_core::gate::{Decision, Input, Requesters, Usage};
+use setpoint_core::gate::{Decision, Input, Level, Requesters, Usage};
 use setpoint_core::machine;
 use setpoint_core::workload::selection::controller_of;
 
@@ -107,11 +107,11 @@ impl ChangeSets {
     /// What the gate says of the steps now.
     fn ask(&self, case: &Case, environment: &Environment, now: Timestamp) -> Decision {
         let (spec, status) = (&environment.spec, environment.status.as_ref());
-        let usage = Usage {
+        let usage = Usage::from(Level {
             instances: status.and_then(|status| status.instances),
             gpus: status.and_then(|status| status.gpus),
             hourly_cost: status.and_then(|status| status.hourly_cost),
-        };
+        });
         let metadata = &case.change_set.metadata;
         let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
         let writers = work::writers(&self.caches, &case.change_set);
@@ -131,7 +131,7 @@ impl ChangeSets {
             used_nonces: &case.used_nonces(),
             ledger: status.map_or(&[][..], |status| &status.ledger),
             under_way: &work::calls_under_way(&self.caches, steps),
-            usage,
+            usage: &usage,
             gpus: &BTreeMap::new(),
             requesters: &requesters,
             cluster_uid: self.planning.cluster(),

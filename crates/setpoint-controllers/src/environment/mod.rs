@@ -7,6 +7,7 @@
 //! | `sweep` | one look at everything in each period |
 //! | `news` | what came and went since the last look |
 //! | `orphans` | what belongs to nothing, removed where that may be |
+//! | `released` | guests that were released, and how long they count |
 //! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
 //! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
@@ -17,6 +18,7 @@ mod leaving;
 mod news;
 mod opening;
 mod orphans;
+mod released;
 pub mod sights;
 pub mod site;
 pub mod status;

@@ -94,7 +94,7 @@ impl Environments {
         }
         let id = step.provider_id.as_deref().unwrap_or_default();
         let intent = derived_name::derive("orphan", MAX_INTENT_ID, &[id, &step.digest]);
-        let is_entered = self.treasury.enter(&mut spending, step, &intent).await?;
+        let is_entered = self.treasury.enter(&mut spending, step, &intent, None).await?;
         if !is_entered || !self.nodes.leads_in(epoch) {
             return Err(Error::Held(format!("guest {id}: it took too long to write it down, and is tried again")));
         }

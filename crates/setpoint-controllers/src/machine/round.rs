@@ -197,7 +197,8 @@ impl Machines {
         let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
+        let released = seen.released(desired, step, &intent.id, self.context.clock.now());
+        if !self.treasury.enter(&mut spending, step, &intent.id, released).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
 use setpoint_api::change_set::{ChangeSet, StepStatus};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, EnvironmentStatus};
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
@@ -109,7 +109,10 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     {
         let usage = |environment: &Environment| {
             let status = environment.status.as_ref();
-            status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.prices.clone()))
+            let released = |status: &EnvironmentStatus| status.released.len();
+            let counts =
+                |status: &EnvironmentStatus| (status.instances, status.gpus, status.hourly_cost, released(status));
+            status.map(|status| (counts(status), status.prices.clone()))
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));

@@ -54,7 +54,7 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
         intents: asked.intents,
-        usage: asked.spending.usage,
+        usage: &asked.spending.usage,
         gpus: &asked.gpus,
         cluster_uid: asked.cluster,
         now: asked.now,

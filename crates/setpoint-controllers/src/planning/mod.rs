@@ -21,13 +21,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, ReleasedGuest};
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Target};
 use setpoint_core::check::check;
 use setpoint_core::desired::Desired;
 use setpoint_core::digest::Key;
-use setpoint_core::gate::{Added, Judged, Room, Usage, beyond_limits};
+use setpoint_core::gate::{Added, Holders, Judged, Room, Usage, beyond_limits};
 use setpoint_core::machine::{self, Seen};
 use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::plan::{ChangeSet, GUEST, Input, Orphans, Policy, plan};
@@ -38,7 +38,7 @@ use thiserror::Error;
 use tokio::sync::OnceCell;
 
 use crate::node::Providers;
-use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST};
+use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Caches, Context, Name};
 
 /// Plans for Machines of an environment. Cheap to clone.
@@ -192,6 +192,7 @@ impl Planning {
             true => self.usage(&environment).await?,
             false => Usage::default(),
         };
+        let usage = &usage;
         let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
         let (under_way, now) = (BTreeSet::new(), planned.observation.observed_at);
         Ok(beyond_limits(steps, Room { guardrails, ledger, under_way: &under_way, usage, gpus: &gpus, now }))
@@ -202,7 +203,18 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         self.looks.inc();
         let look = provider.observe(&Scope::Everything).await?.into_observation();
-        Ok(Usage::of(&look, &self.cluster, &provider.abilities().guests))
+        Ok(self.usage_by(released(environment), &look, &provider.abilities().guests))
+    }
+
+    /// How much there is in an environment by a look at all of it, and whose it is, with guests that were released and count.
+    pub fn usage_by(&self, released: &[ReleasedGuest], look: &Observation, capabilities: &Capabilities) -> Usage {
+        let namespace_of = |uid: &str| {
+            let machines = self.caches.machines.by(&MACHINES_BY_UID, uid);
+            let machine = machines.first().and_then(|machine| machine.metadata.namespace.clone());
+            let pod = || self.caches.pods.by(&PODS_BY_UID, uid).first().and_then(|pod| pod.metadata.namespace.clone());
+            machine.or_else(pod)
+        };
+        Usage::of(look, &Holders { cluster: &self.cluster, capabilities, released, namespace_of: &namespace_of })
     }
 
     /// The same by a look that was made before.
@@ -347,6 +359,11 @@ fn about(
     let change_set = change_set.only(&targets.iter().collect(), is_own_guest);
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }
+}
+
+/// The guests that were released in an environment and still count.
+pub fn released(environment: &Environment) -> &[ReleasedGuest] {
+    environment.status.as_ref().map_or(&[], |status| &status.released)
 }
 
 fn name_of(environment: &Environment) -> &str {

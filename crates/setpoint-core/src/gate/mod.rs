@@ -14,8 +14,10 @@
 
 mod budget;
 mod ledger;
+mod limits;
 mod project;
 mod quorum;
+mod released;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -30,14 +32,16 @@ use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
 use setpoint_api::step::{Action, Step, Target};
 
-pub use self::budget::{Gpus, Limit, Room, Usage};
+pub use self::budget::{Gpus, Room};
 pub use self::ledger::{ledger_entry, prune, record};
+pub use self::limits::{Bound, Limit, Overrun};
 pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
+pub use self::released::{record_released, released_guest, settle_released};
 pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
-pub use self::usage::{Added, bears_on_limits};
+pub use self::usage::{Added, Amount, Holders, Level, Usage, bears_on_limits};
 pub(crate) use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
@@ -62,7 +66,7 @@ pub struct Input<'a> {
     /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
     pub under_way: &'a BTreeSet<String>,
     /// What is there now.
-    pub usage: Usage,
+    pub usage: &'a Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
     /// The users who asked for the change.
@@ -133,15 +137,14 @@ pub enum Need {
     /// Another step, by its id, does not run.
     #[serde(rename_all = "camelCase")]
     Step { id: String },
-    /// A budget is used up. It has room again at `until`; without it, when something else goes.
-    #[serde(rename_all = "camelCase")]
-    Budget { limit: Limit, until: Option<Timestamp> },
+    /// A limit leaves no room.
+    Budget(Overrun),
     /// The price of the step is not known, and there is a limit on cost: what is not known is not free.
     #[serde(rename_all = "camelCase")]
-    Price { limit: Limit },
+    Price { limit: Bound },
     /// How much of what is limited there is now is not known.
     #[serde(rename_all = "camelCase")]
-    Usage { limit: Limit },
+    Usage { limit: Bound },
     /// The ledger is full of entries of the last hour; another would make it forget one.
     #[serde(rename_all = "camelCase")]
     Ledger { until: Timestamp },
@@ -159,7 +162,7 @@ pub enum Refusal {
     Expired { at: Timestamp },
     /// It alone is more than the limit allows.
     #[serde(rename_all = "camelCase")]
-    OverLimit { limit: Limit },
+    OverLimit { limit: Bound },
 }
 
 /// What may run now, what waits, and what is refused.
@@ -263,7 +266,7 @@ impl Verdict {
     /// Whether a limit, or what is not known of what it counts, holds the step back.
     pub fn waits_for_room(&self) -> bool {
         let is_room = |need: &Need| match need {
-            Need::Budget { .. } | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
+            Need::Budget(_) | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
             Need::Approvals(_) | Need::Step { .. } => false,
         };
         matches!(self, Verdict::Wait { needs } if needs.iter().any(is_room))
@@ -293,7 +296,7 @@ impl Verdict {
 impl Need {
     fn until(&self) -> Option<Timestamp> {
         match self {
-            Need::Budget { until, .. } => *until,
+            Need::Budget(overrun) => overrun.until,
             Need::Ledger { until } => Some(*until),
             Need::Approvals(_) | Need::Step { .. } | Need::Price { .. } | Need::Usage { .. } => None,
         }
@@ -328,8 +331,7 @@ impl fmt::Display for Need {
         match self {
             Need::Approvals(approvals) => approvals.fmt(f),
             Need::Step { id } => write!(f, "{id} must be done first"),
-            Need::Budget { limit, until: Some(until) } => write!(f, "{limit} is used up until {until}"),
-            Need::Budget { limit, until: None } => write!(f, "{limit} is used up until something else goes"),
+            Need::Budget(overrun) => overrun.fmt(f),
             Need::Price { limit } => write!(f, "{limit} is set, and the price of this step is not known"),
             Need::Usage { limit } => write!(f, "{limit} is set, and how much there is now is not known"),
             Need::Ledger { until } => write!(f, "the environment's ledger is full until {until}"),

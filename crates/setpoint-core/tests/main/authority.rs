@@ -317,7 +317,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
         expires_at: None,
         ledger: &[],
         intents: object.intents,
-        usage: Usage::default(),
+        usage: &Usage::default(),
         gpus: &BTreeMap::new(),
         cluster_uid: "cluster",
         now: time(now),

@@ -8,7 +8,7 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, 
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{Progress, Version, Wanted, Work, progress};
-use setpoint_core::gate::{Approvals, Decision, Discount, Judged, Limit, Need, Outcome, Refusal, Reviewed, Verdict};
+use setpoint_core::gate::{Approvals, Decision, Discount, Judged, Need, Outcome, Refusal, Reviewed, Verdict};
 
 use crate::fixture::{scene, web};
 
@@ -562,7 +562,7 @@ fn conditions_say_for_whom_it_waits_and_what_became_of_it() {
     let finished = ["Planned=True Planned", "Approved=True Approved", "Complete=True Succeeded"];
     assert_eq!(told(Verdict::Run, Some(&done)), finished);
     assert_eq!(told(waits(), Some(&done)), finished, "whatever would be asked by now");
-    let over = Verdict::Wait { needs: vec![Need::Budget { limit: Limit::Instances(1), until: None }] };
+    let over = Verdict::Wait { needs: vec![Need::Ledger { until: NOW }] };
     let held =
         ["Planned=True Planned", "Approved=True Approved", "Complete=False Running", "WithinLimits=False HeldBack"];
     assert_eq!(told(over, None), held);

@@ -45,7 +45,7 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
             used_nonces: &BTreeSet::new(),
             ledger: &[],
             under_way: &BTreeSet::new(),
-            usage: Usage::default(),
+            usage: &Usage::default(),
             gpus: &BTreeMap::new(),
             requesters: &Requesters::of_all([requester]),
             cluster_uid: "",

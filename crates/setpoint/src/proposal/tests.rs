@@ -200,8 +200,8 @@ fn what_limits_hold_back_is_told_beside_who_must_approve() {
     let head = "In environment lab\n\n  + create shop/web\n        cores  2\n        image  debian-12\n      reason: new\n      \
                 class:  Destructive, +$0.10/h: it is so\n      waits:  for approval by 1 person\n      ";
     let last = "\n\nPlan: 1 to create; +$0.10/h (waits for approval by 1 person; 1 step is beyond limits)\n";
-    let full = told("Waiting", "waits: maxInstances 1 is used up until something else goes");
-    assert_eq!(full, format!("{head}waits:  maxInstances 1 is used up until something else goes{last}"));
+    let full = told("Waiting", "waits: 1 instance in use + 1 for this step exceeds maxInstances 1");
+    assert_eq!(full, format!("{head}waits:  1 instance in use + 1 for this step exceeds maxInstances 1{last}"));
     let never = told("Failed", "refused: this step alone is more than maxInstances 0 allows");
     assert_eq!(never, format!("{head}refused: this step alone is more than maxInstances 0 allows{last}"));
 }

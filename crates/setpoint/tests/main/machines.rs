@@ -8,6 +8,7 @@ mod crashes;
 mod drift;
 mod guarding;
 mod life;
+mod limits;
 mod orphans;
 mod people;
 mod places;
