@@ -16,6 +16,7 @@ mod policy;
 mod protection;
 mod record;
 mod service_account;
+mod tenancy;
 
 use serde_json::Value;
 
@@ -77,6 +78,9 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
+    tenancy::check(&server.policy.read(), change)?;
+    tenancy::check_proposal(server, change).await?;
+    tenancy::check_pod(server, change).await?;
     protection::check(server, change).await?;
     namespace::check(server, change).await
 }

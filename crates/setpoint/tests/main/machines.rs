@@ -15,3 +15,4 @@ mod places;
 mod policy;
 mod staleness;
 mod telling;
+mod tenancy;
