@@ -61,8 +61,17 @@ impl Cluster {
 
     /// Has the place behave otherwise.
     pub(super) async fn configure(&self, config: Value) -> Result<()> {
-        let patch = json!({"spec": {"config": config}});
-        self.rule(patch).await
+        let may_answer = config.get("down").is_none();
+        self.rule(json!({"spec": {"config": config}})).await?;
+        let in_force = Timestamp::now();
+        if may_answer {
+            let is_looked_at = |lab: &Value| {
+                let seen = lab["status"]["observedAt"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+                seen.is_some_and(|seen| seen > in_force)
+            };
+            self.until_environment("a look by the new configuration", is_looked_at).await?;
+        }
+        Ok(())
     }
 
     /// Writes an Environment's spec, and approves what becomes looser by that, as the administrator.
