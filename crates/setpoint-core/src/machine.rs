@@ -87,7 +87,7 @@ pub fn claim(machine: &Machine) -> Desired {
     Desired {
         created_at: created_at(metadata),
         provider_id: spec.provider_id.as_deref().map(Into::into),
-        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy),
+        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
         record: machine.status.as_ref().map(record).unwrap_or_default(),
         ..Desired::new(target(metadata), metadata.uid.as_deref().unwrap_or_default())
     }

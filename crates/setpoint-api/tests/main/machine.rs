@@ -278,7 +278,7 @@ fn what_is_not_set_is_not_managed() {
     let spec = machine(&json!({})).spec;
     let unmanaged = MachineSpec { environment: "rack".to_owned(), ..MachineSpec::default() };
     assert_eq!(spec, unmanaged);
-    assert_eq!((spec.create, spec.deletion_policy), (Create::Always, DeletionPolicy::Delete));
+    assert_eq!((spec.create, spec.deletion_policy()), (Create::Always, DeletionPolicy::Delete));
     let written = serde_json::to_value(&spec).unwrap();
     assert_eq!(written, json!({"environment": "rack", "create": "Always"}));
 }

@@ -317,7 +317,7 @@ impl World {
     /// As whoever decides does. Whether there surely is room for one more.
     fn has_room(&mut self) -> bool {
         let others = self.account.others("lab", &self.machines, at(1));
-        let room = |usage: Usage| usage.instances.is_some_and(|now| now < self.limit);
+        let room = |usage: Usage| usage.all.instances.is_some_and(|now| now < self.limit);
         let at_most = self.account.at_most(Some(1), &others, None, count);
         at_most.is_some_and(room) || self.account.look(Some(1), &others, None).is_some_and(|look| room(count(&look)))
     }
