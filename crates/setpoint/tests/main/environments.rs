@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use setpoint_api::change_set::ChangeSet;
+use setpoint_api::change_set::{ChangeSet, Phase};
 use setpoint_api::environment::Environment;
 use setpoint_api::review::Review;
 use setpoint_apiserver::authorization::MASTERS;
@@ -246,8 +246,8 @@ async fn approve_loosening(admin: &Client) -> Result<()> {
     .await?;
     let asked = wait_for("it to be asked about", PATIENCE, || async {
         let lists = |set: &ChangeSet| {
-            let status = set.status.iter().filter(|status| status.gate_ref.is_some());
-            let mut steps = status.flat_map(|status| &status.steps).chain(&set.spec.steps);
+            let status = set.status.iter().filter(|status| status.phase == Some(Phase::Waiting));
+            let mut steps = status.flat_map(|status| status.steps.iter().chain(&set.spec.steps));
             steps.any(|step| step.digest == digest)
         };
         Ok(sets.list(&ListParams::default()).await?.items.into_iter().find(lists))

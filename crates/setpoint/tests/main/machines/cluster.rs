@@ -97,7 +97,7 @@ impl Cluster {
         let lists = |set: &Value| {
             let steps = [&set["spec"]["steps"], &set["status"]["steps"]];
             let mut steps = steps.into_iter().flat_map(|steps| steps.as_array().into_iter().flatten());
-            steps.any(|step| step["digest"] == digest) && set["status"]["gateRef"].is_object()
+            steps.any(|step| step["digest"] == digest) && set["status"]["phase"] == "Waiting"
         };
         let set = self.until_change_set("kube-system", "the looser policy to be asked about", lists).await?;
         let review = json!({
