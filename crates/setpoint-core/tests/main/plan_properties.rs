@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use setpoint_api::step::{Action, Step};
+use setpoint_api::step::{Action, Step, WaitsOn};
 use setpoint_core::check::{Violation, check};
 use setpoint_core::desired::Desired;
 use setpoint_core::observation::{Config, Guest, Observation};
@@ -44,10 +44,17 @@ proptest! {
     #[test]
     fn planning_after_applying_yields_nothing(mut scenario in scenario()) {
         scenario.world.advance(LATER_SECONDS);
-        let (_, first) = turn(&mut scenario);
+        let (_, mut first) = turn(&mut scenario);
         let undone = scenario.operator.apply(&mut scenario.world, &first);
         prop_assert_eq!(undone, 0, "the world refuses what was planned:\n{}", first);
         scenario.world.advance(LATER_SECONDS);
+        // What has one guest too many is replaced only once that is gone.
+        if first.waiting.iter().any(|waiting| (waiting.action, waiting.on) == (Some(Action::Replace), WaitsOn::Dependency)) {
+            first = turn(&mut scenario).1;
+            let undone = scenario.operator.apply(&mut scenario.world, &first);
+            prop_assert_eq!(undone, 0, "the world refuses what was planned then:\n{}", first);
+            scenario.world.advance(LATER_SECONDS);
+        }
         let (_, second) = turn(&mut scenario);
         prop_assert!(!second.has_changes(), "first:\n{}\nthen:\n{}", first, second);
     }
