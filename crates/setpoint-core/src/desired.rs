@@ -34,6 +34,8 @@ pub struct Desired {
     pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
+    /// What is to become of the guest when the object goes.
+    pub deletion_policy: DeletionPolicy,
     /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
     /// Since when its time has been over, if it is to go for that and not with its object.
@@ -100,6 +102,7 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
+            deletion_policy: DeletionPolicy::default(),
             deletion: None,
             expired_at: None,
             muted: Vec::new(),
