@@ -13,7 +13,7 @@ use setpoint_core::count::counted;
 use setpoint_core::drift::GUEST;
 use setpoint_core::machine::{READY, SYNCED};
 
-use crate::apply::{NOT_LOOKED_AT, condition, is_behind};
+use crate::follow::{NOT_LOOKED_AT, condition, is_behind};
 use crate::client::words;
 use crate::outcome::Outcome;
 use crate::output::Output;
