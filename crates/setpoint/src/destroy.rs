@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::apply::{
-    ApplySet, Consent, Draft, Execution, Selection, propose, question, removals, report, report_nothing, unchanged,
-};
+use crate::apply::{Consent, Execution, propose, question, report, report_nothing, unchanged};
 use crate::document::Files;
 use crate::manifest::Manifest;
+use crate::objects::{ApplySet, Draft, Selection, removals};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::proposal::Proposal;

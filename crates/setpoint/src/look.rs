@@ -13,8 +13,8 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use tokio::time::Instant;
 
-use crate::follow::condition;
 use crate::drift::seconds;
+use crate::follow::condition;
 use crate::session::Session;
 use crate::terminal::{inert, remark};
 
@@ -67,7 +67,8 @@ impl Session {
 
 fn is_unasked(machine: &Machine, sets: &[ChangeSet]) -> bool {
     let executing = sets.iter().filter(|set| set.spec.mode == Mode::Execute).filter_map(|set| set.status.as_ref());
-    let judged: BTreeSet<&str> = executing.flat_map(|status| &status.entries).map(|entry| entry.digest.as_str()).collect();
+    let judged: BTreeSet<&str> =
+        executing.flat_map(|status| &status.entries).map(|entry| entry.digest.as_str()).collect();
     let pending = machine.status.as_ref().and_then(|status| status.pending.as_ref());
     pending.is_some_and(|pending| pending.steps.iter().any(|step| !judged.contains(step.digest.as_str())))
 }

@@ -26,7 +26,7 @@ mod local;
 mod logging;
 mod look;
 mod manifest;
-mod object_change;
+mod objects;
 mod outcome;
 mod output;
 mod pki;

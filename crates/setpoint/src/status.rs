@@ -10,8 +10,8 @@ use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 
-use crate::follow::{NOT_LOOKED_AT, condition, is_behind};
 use crate::drift::{environments, machines, seconds};
+use crate::follow::{NOT_LOOKED_AT, condition, is_behind};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{Place, Session};
@@ -236,10 +236,9 @@ mod tests {
         let db = object("Machine", "db", json!({"environment": "lab"}), stuck);
         let spec = json!({"environment": "lab", "mode": "Execute", "requestedBy": "alice"});
         let since = "2026-01-01T00:00:00Z";
-        let entry = |digest: &str, state: &str, message: &str| {
-            json!({"digest": digest, "state": state, "message": message, "since": since})
-        };
-        let entries = json!([entry("c", "Done", ""), entry("e", "Rejected", "by bob"), entry("d", "Waiting", "1 person")]);
+        let entry = |digest: &str, state: &str, message: &str| json!({"digest": digest, "state": state, "message": message, "since": since});
+        let entries =
+            json!([entry("c", "Done", ""), entry("e", "Rejected", "by bob"), entry("d", "Waiting", "1 person")]);
         let set = object("ChangeSet", "db-x", spec, json!({"phase": "Waiting", "entries": entries}));
         let held = Overview { environments: vec![lab()], machines: vec![db], waiting: vec![set] };
         assert_eq!(

@@ -11,11 +11,9 @@ use kube::runtime::wait::{await_condition, conditions};
 use setpoint_api::step::{Action, Class, Step};
 use tokio::time::Instant;
 
-use super::apply_set::{ApplySet, Extent};
-use super::draft::{Draft, GROUND, Removal, Write};
 use crate::approve::Approver;
 use crate::follow::{Aim, Followed, Followup, follow};
-use crate::object_change::ObjectAction;
+use crate::objects::{ApplySet, Draft, Extent, GROUND, ObjectAction, Removal, Write};
 use crate::proposal::Proposal;
 use crate::resource::Resource;
 use crate::session::Session;

@@ -1,12 +1,8 @@
 //! `setpoint apply`: shows what would change, asks, writes just that as the user, approves it, and follows until nothing
 //! moves.
 
-mod apply_set;
-mod draft;
 mod execute;
-mod leaving;
 mod preview;
-mod selection;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,14 +17,12 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::step::{Action, Counts};
 
-pub(crate) use self::apply_set::{ApplySet, PART_OF};
-pub(crate) use self::draft::{Draft, Request, draft, removals};
 pub(crate) use self::execute::{Execution, destroys};
 pub(crate) use self::preview::propose;
-pub(crate) use self::selection::Selection;
 use crate::document::Files;
 use crate::follow::{Followup, condition};
 use crate::manifest::Manifest;
+use crate::objects::{ApplySet, Draft, Request, Selection, draft};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::proposal::{Proposal, Saved, Seals, differences};
@@ -144,8 +138,7 @@ impl Apply {
             Some(saved) => saved.set.clone().map(|(namespace, name)| ApplySet { name, namespace }),
             None => self.source.apply_set(session),
         };
-        let propose =
-            async || self.source.propose(session, &manifests, set.as_ref(), &user, saved.is_some()).await;
+        let propose = async || self.source.propose(session, &manifests, set.as_ref(), &user, saved.is_some()).await;
         let (mut draft, mut proposal) = propose().await?;
         if let Some(saved) = &saved {
             let here = session.cluster().await?;
@@ -211,7 +204,11 @@ impl Apply {
 pub(crate) fn unchanged(shown: (Draft, Proposal), now: (Draft, Proposal)) -> Result<(Draft, Proposal)> {
     let salt = Seals::salt();
     let (seals, seals_now) = (shown.0.seals(salt.clone()), now.0.seals(salt));
-    must_be_as_shown((&shown.1, &seals), (&now.1, &seals_now), "this is no longer what was shown; nothing was written")?;
+    must_be_as_shown(
+        (&shown.1, &seals),
+        (&now.1, &seals_now),
+        "this is no longer what was shown; nothing was written",
+    )?;
     Ok(now)
 }
 

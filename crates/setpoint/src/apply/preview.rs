@@ -11,11 +11,11 @@ use serde_json::Value;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, MAX_OBJECTS, Mode, Phase};
 use setpoint_api::step::{Step, Target};
 
-use super::draft::Draft;
 use super::execute::destroys;
 use crate::approve::Policy;
 use crate::client::must_fit;
 use crate::follow::condition;
+use crate::objects::Draft;
 use crate::proposal::{Limited, Proposal, ProposedSet, holds};
 use crate::session::Session;
 use crate::terminal::{inert, remark};

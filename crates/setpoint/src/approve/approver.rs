@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use kube::ResourceExt as _;
 use setpoint_api::change_set::{ChangeSet, EntryState, Mode};
-use setpoint_api::environment::Approval;
+use setpoint_api::environment::{Approval, Requirement};
 use setpoint_api::price::Price;
 use setpoint_api::review::Decision;
-use setpoint_api::step::Step;
+use setpoint_api::step::{Class, Step};
 use setpoint_core::count::counted;
 
 use super::policy::Policy;
 use super::review::{Judgement, Verdict, give};
-use super::{entry, message, state};
+use super::{entry, message, requirements, state};
 use crate::follow::Followed;
 use crate::session::Session;
 use crate::signature::Signer;
@@ -79,7 +79,8 @@ impl<'a> Approver<'a> {
         let mut sets: Vec<&ChangeSet> = sets.filter(is_open).collect();
         sets.sort_by_key(|set| (set.creation_timestamp(), set.name_any()));
         for set in sets {
-            let steps = set.spec.steps.iter().filter(|step| waiting.contains(&step.digest) && self.is_meant(&step.digest));
+            let steps =
+                set.spec.steps.iter().filter(|step| waiting.contains(&step.digest) && self.is_meant(&step.digest));
             // What no controller has judged there is not asked for, whatever a change set lists.
             let is_open = |step: &&Step| entry(set, step).is_some_and(|entry| !entry.state.is_closed());
             let open: Vec<&Step> = steps.filter(is_open).collect();
@@ -136,18 +137,23 @@ fn part(set: &ChangeSet, step: &Step, shown: Option<Price>, signs: bool) -> Part
         }
         _ => return Part::Nothing,
     }
-    let is_dearer = shown.is_some_and(|shown| step.hourly_cost_delta.is_none_or(|cost| cost > shown));
-    let rules = Approval { rules: set.spec.rules.clone(), keys: Vec::new() };
-    let needed = rules.requirement(step.class);
+    let is_dearer = match (shown, step.hourly_cost_delta) {
+        (Some(shown), Some(now)) => now > shown,
+        (shown, now) => shown != now,
+    };
+    let (rules, default) = (Approval { rules: set.spec.rules.clone(), keys: Vec::new() }, Approval::default());
+    let needed: Vec<Requirement<'_>> = requirements(&rules, step).collect();
     match () {
-        () if is_dearer => Part::Leave(format!("{id} costs more than was shown and is not approved; {}", others(set))),
-        () if !needed.requester_may_approve => Part::Leave(others(set)),
-        () if needed.signature && !signs => {
+        () if is_dearer && step.classes().contains(&Class::Spend) => {
+            Part::Leave(format!("{id} costs more than was shown and is not approved; {}", others(set)))
+        }
+        () if needed.iter().any(|needed| !needed.requester_may_approve) => Part::Leave(others(set)),
+        () if !signs && needed.iter().any(|needed| needed.signature) => {
             Part::Leave(format!("an approval must be signed: `setpoint approve {} --sign KEYFILE`", place(set)))
         }
         () => {
-            let by_default = needed == Approval::default().requirement(step.class);
-            Part::Approve { by_default, with_others: needed.approvals > 1 }
+            let by_default = needed.iter().eq(requirements(&default, step).collect::<Vec<_>>().iter());
+            Part::Approve { by_default, with_others: needed.iter().any(|needed| needed.approvals > 1) }
         }
     }
 }
@@ -228,10 +234,10 @@ mod tests {
                 leave(&format!("shop/db/delete costs more than was shown and is not approved; {others}")),
             ),
             (
-                "its cost is no longer known",
+                "a price that is not known matters to nothing that spends nothing",
                 listed(waits, any(), Value::Null),
                 false,
-                leave(&format!("shop/db/delete costs more than was shown and is not approved; {others}")),
+                approve(true, false),
             ),
             ("it has its approvals", listed("Approved", any(), json!("0.10")), false, Part::Nothing),
             (

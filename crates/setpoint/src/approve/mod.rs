@@ -13,7 +13,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use setpoint_api::change_set::{ChangeSet, Entry, EntryState, Mode};
-use setpoint_api::environment::Approval;
+use setpoint_api::environment::{Approval, Requirement};
 use setpoint_api::machine::Machine;
 use setpoint_api::review::Decision;
 use setpoint_api::step::Step;
@@ -98,6 +98,12 @@ fn entry<'a>(set: &'a ChangeSet, step: &Step) -> Option<&'a Entry> {
     set.status.as_ref()?.entries.iter().find(|entry| entry.digest == step.digest)
 }
 
+/// What the approval of a step takes: each of its classes has a rule of its own.
+fn requirements<'a>(approval: &'a Approval, step: &Step) -> impl Iterator<Item = Requirement<'a>> {
+    let needed = step.classes().into_iter().map(|class| approval.requirement(class));
+    needed.filter(|needed| needed.approvals > 0)
+}
+
 /// `waits: 1 of 2 approvals, not by carol`.
 fn stands(set: &ChangeSet, step: &Step) -> String {
     let state = state(set, step);
@@ -127,7 +133,8 @@ impl Arguments {
             Decision::Withdraw => ("Take back the rejection of", "took back the rejection of"),
             Decision::Reject | Decision::Comment => ("Reject", "rejected"),
         };
-        let count = if steps.len() == 1 { "this step".to_owned() } else { format!("these {}", counted(steps.len(), "step")) };
+        let count =
+            if steps.len() == 1 { "this step".to_owned() } else { format!("these {}", counted(steps.len(), "step")) };
         if !self.yes && !agrees(&format!("{ask} {count} as {}?", inert(&user))).await? {
             remark("nothing was said");
             return Ok(Outcome::Pending);
@@ -203,12 +210,10 @@ impl Arguments {
             return Signer::of(word, &policy.keys_of(user)).map(Some);
         }
         let rules = Approval { rules: set.spec.rules.clone(), keys: Vec::new() };
-        if let Some(step) = steps.iter().find(|step| rules.requirement(step.class).signature) {
+        let is_signed = |step: &&Step| requirements(&rules, step).any(|needed| needed.signature);
+        if let Some(step) = steps.iter().find(is_signed) {
             let (environment, id) = (inert(environment), inert(&step.id));
-            bail!(
-                "environment {environment} asks for a signature for {id} ({:?}); sign with --sign KEYFILE or --sign agent",
-                step.class
-            );
+            bail!("environment {environment} asks for a signature for {id}; sign with --sign KEYFILE or --sign agent");
         }
         Ok(None)
     }

@@ -269,7 +269,11 @@ mod tests {
             ("nothing was said", vec![], 0),
             ("the same was said, and nobody has judged it", vec![review(json!({}))], 0),
             ("the same was said", vec![with("Approve", json!(["d", "e"]), "True")], 0),
-            ("it was rejected since", vec![with("Approve", json!(["d"]), "True"), with("Reject", json!(["d"]), "True")], 1),
+            (
+                "it was rejected since",
+                vec![with("Approve", json!(["d"]), "True"), with("Reject", json!(["d"]), "True")],
+                1,
+            ),
             ("it has expired", vec![with("Approve", json!(["d"]), "False")], 1),
             ("another step was rejected", vec![with("Reject", json!(["x"]), "True")], 0),
         ];
@@ -277,7 +281,8 @@ mod tests {
             assert_eq!(given.iter().filter(|review| comes_after(&spec, review)).count(), expected, "{row}");
         }
         assert_eq!(name(&spec, 0), name(&spec.clone(), 0), "a retry finds it");
-        let others = [ReviewSpec { reviewer: "bob".to_owned(), ..spec.clone() }, ReviewSpec { digests: vec![], ..spec.clone() }];
+        let others =
+            [ReviewSpec { reviewer: "bob".to_owned(), ..spec.clone() }, ReviewSpec { digests: vec![], ..spec.clone() }];
         assert!(others.iter().all(|other| name(other, 0) != name(&spec, 0)) && name(&spec, 1) != name(&spec, 0));
     }
 }

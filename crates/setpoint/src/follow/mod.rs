@@ -291,7 +291,8 @@ impl World {
         let machines = self.machines.iter().filter_map(|(followed, machine)| {
             let needed = self.aims.get(followed)?.generation(machine);
             let pending = machine.status.as_ref()?.pending.as_ref().filter(|pending| pending.generation >= needed)?;
-            let digests = pending.steps.iter().map(|step| step.digest.as_str()).filter(|digest| approver.is_meant(digest));
+            let digests =
+                pending.steps.iter().map(|step| step.digest.as_str()).filter(|digest| approver.is_meant(digest));
             let digests: BTreeSet<String> = digests.map(str::to_owned).collect();
             (!digests.is_empty() && observed(machine) >= needed).then(|| (followed.clone(), digests))
         });

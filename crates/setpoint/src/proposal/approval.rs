@@ -1,5 +1,7 @@
 //! Which steps need approval, by an environment's policy.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Requirement};
 use setpoint_api::step::Step;
@@ -25,8 +27,11 @@ pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str
     let default = Approval::default();
     let approval = approval.unwrap_or(&default);
     let hold = |step: &Step| {
-        let needed = approval.requirement(step.class);
-        (needed.approvals > 0).then(|| Hold { step: step.id.clone(), by: words(&needed, requester) })
+        let needed = step.classes().into_iter().map(|class| approval.requirement(class));
+        let by: BTreeSet<String> =
+            needed.filter(|needed| needed.approvals > 0).map(|needed| words(&needed, requester)).collect();
+        let by: Vec<String> = by.into_iter().collect();
+        (!by.is_empty()).then(|| Hold { step: step.id.clone(), by: by.join(" and ") })
     };
     steps.iter().filter_map(hold).collect()
 }

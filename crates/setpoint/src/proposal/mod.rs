@@ -16,7 +16,7 @@ use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
 pub(crate) use self::approval::{Hold, holds};
 pub(crate) use self::saved::{Saved, Seals, differences};
 pub(crate) use self::text::steps_text;
-use crate::object_change::{MACHINE, ObjectAction, ObjectChange};
+use crate::objects::{MACHINE, ObjectAction, ObjectChange};
 
 /// Everything that would change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::Proposal;
-use crate::object_change::{ObjectAction, ObjectChange, substance};
+use crate::objects::{ObjectAction, ObjectChange, substance};
 use crate::token;
 
 const VERSION: u32 = 3;

@@ -5,7 +5,7 @@ use setpoint_api::environment::{Approval, ApprovalRule};
 use setpoint_api::step::{Action, Class, Counts, Effect, FieldChange, Origin, Refusal, Step, Target, Waiting, WaitsOn};
 
 use super::*;
-use crate::object_change::ObjectAction;
+use crate::objects::ObjectAction;
 use crate::style::Style;
 
 fn target(name: &str) -> Target {
@@ -189,7 +189,8 @@ fn the_last_line_says_how_much_it_is() {
 #[test]
 fn what_limits_hold_back_is_told_beside_who_must_approve() {
     let told = |state: &str| {
-        let (why, since) = ("$0.30/h in use + $0.10/h for this step exceeds maxHourlyCost $0.35/h", "2026-11-15T12:00:00Z");
+        let (why, since) =
+            ("$0.30/h in use + $0.10/h for this step exceeds maxHourlyCost $0.35/h", "2026-11-15T12:00:00Z");
         let entry = json!({"digest": "digest-of-web", "state": state, "message": why, "since": since});
         let entry = serde_json::from_value(entry).expect("an entry");
         let web = Step { class: Class::Destructive, ..create() };

@@ -6,7 +6,7 @@ use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Effect, FieldChange, Step};
 
 use super::{Proposal, ProposedSet};
-use crate::object_change::{FieldEdit, ObjectAction, ObjectChange};
+use crate::objects::{FieldEdit, ObjectAction, ObjectChange};
 use crate::style::{Style, Tone};
 use crate::terminal::{aligned, inert};
 
@@ -75,7 +75,8 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
         let people = set.hold(&step.id).map(|hold| ("waits:", hold.words()));
         let limit = set.limit(&step.id).map(|limited| ("limit:", limited.why.clone()));
         let adopts = step.action == Action::Adopt;
-        let later = adopts.then(|| ("later:", "what differs then is planned, and asked again after adoption".to_owned()));
+        let later =
+            adopts.then(|| ("later:", "what differs then is planned, and asked again after adoption".to_owned()));
         people.into_iter().chain(limit).chain(later).collect()
     };
     let mut text = head + &steps_text(&set.steps, stands, style);

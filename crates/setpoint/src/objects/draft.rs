@@ -11,12 +11,12 @@ use setpoint_api::step::Target;
 use setpoint_core::count::counted;
 
 use super::apply_set::{ApplySet, PART_OF};
+use super::change::{ENVIRONMENT, ObjectAction, ObjectChange};
 use super::leaving::{is_leaving, must_stay};
 use super::selection::Selection;
 use crate::client::{Answer, Reply, must_fit, words};
 use crate::get::JSON;
 use crate::manifest::Manifest;
-use crate::object_change::{ENVIRONMENT, ObjectAction, ObjectChange};
 use crate::proposal::Seals;
 use crate::resource::Resource;
 use crate::session::Session;
@@ -105,7 +105,8 @@ pub(crate) async fn draft(session: &Session, request: Request<'_>) -> Result<Dra
         .must_take(writes.iter().map(|write| &write.change).chain(removals.iter().map(|gone| &gone.change)))?;
     let mut kept = Vec::new();
     if request.keeps {
-        let stays = |gone: &Removal| format!("{} {} is in no file any more and stays", gone.change.kind, gone.change.title());
+        let stays =
+            |gone: &Removal| format!("{} {} is in no file any more and stays", gone.change.kind, gone.change.title());
         kept.extend(removals.drain(..).map(|gone| stays(&gone)));
     }
     Ok(Draft { writes, removals, keeps: request.keeps, kept })
@@ -151,7 +152,8 @@ impl Draft {
     /// Leaves out Machines for which something would be destroyed at once. Says whether there were any.
     pub(crate) fn leave_out(&mut self, targets: &BTreeSet<Target>) -> bool {
         let is_left = |write: &Write| {
-            let is_it = |target: &Target| write.namespace.as_deref() == Some(&target.namespace) && write.name == target.name;
+            let is_it =
+                |target: &Target| write.namespace.as_deref() == Some(&target.namespace) && write.name == target.name;
             write.is_machine() && targets.iter().any(is_it)
         };
         let (left, taken) = self.writes.drain(..).partition(is_left);
@@ -485,9 +487,7 @@ mod tests {
 
     #[test]
     fn a_write_is_over_what_was_shown() {
-        let object = |uid: &str, version: &str, spec: Value| {
-            json!({"metadata": {"name": "db", "uid": uid, "resourceVersion": version}, "spec": spec, "status": {"at": version}})
-        };
+        let object = |uid: &str, version: &str, spec: Value| json!({"metadata": {"name": "db", "uid": uid, "resourceVersion": version}, "spec": spec, "status": {"at": version}});
         let shown = object("u", "1", json!({"image": "b", "cores": 2}));
         let mut leaving = object("u", "2", json!({"image": "b", "cores": 2}));
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

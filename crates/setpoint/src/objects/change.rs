@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_core::count::counted;
 
-use crate::apply::PART_OF;
+use super::apply_set::PART_OF;
 use crate::change::{Edit, changes};
 
 /// The kind whose objects stand for guests.
