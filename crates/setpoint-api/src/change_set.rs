@@ -1,6 +1,7 @@
 //! `ChangeSet`: what will be done in an environment, for people to see and to approve.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -276,6 +277,23 @@ impl EntryState {
             Done | Tried | NotWanted | Superseded => true,
             Waiting | Blocked | Approved | Running | Rejected => false,
         }
+    }
+}
+
+/// As people read it: `waits`, `not wanted`.
+impl fmt::Display for EntryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EntryState::Waiting => "waits",
+            EntryState::Blocked => "blocked",
+            EntryState::Approved => "approved",
+            EntryState::Running => "running",
+            EntryState::Rejected => "rejected",
+            EntryState::Done => "done",
+            EntryState::Tried => "tried",
+            EntryState::NotWanted => "not wanted",
+            EntryState::Superseded => "superseded",
+        })
     }
 }
 

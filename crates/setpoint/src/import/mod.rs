@@ -15,9 +15,9 @@ use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
 
 use self::leftover::{is_leftover, remove};
-use crate::apply::{Aim, Followed, condition, follow};
 use crate::approve::Policy;
 use crate::client::Reply;
+use crate::follow::{Aim, Followed, condition, follow};
 use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -150,7 +150,7 @@ impl Import {
     async fn taken(&self, session: &Session, generation: i64) -> Result<Outcome> {
         let followed = Followed { namespace: session.server.namespace.clone(), name: self.name.clone() };
         let aims = BTreeMap::from([(followed, Aim::Synced { generation })]);
-        let followup = follow(session, aims, Duration::from_secs(self.timeout)).await?;
+        let followup = follow(session, aims, None, Duration::from_secs(self.timeout)).await?;
         let guest = inert(&self.guest);
         if let Some((_, why)) = followup.refused().next() {
             let left = match self.found(session).await? {

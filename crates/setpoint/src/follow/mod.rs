@@ -1,22 +1,29 @@
 //! Follows Machines until each is as desired, gone, or can go no further by itself.
 
+mod progress;
+mod standing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::StreamExt as _;
-use futures::stream::select_all;
-use kube::Api;
+use futures::stream::{BoxStream, select_all};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::machine::Machine;
-use setpoint_core::count::counted_are;
+use setpoint_core::count::{counted, counted_are};
 use tokio::time::Instant;
 
-use super::progress::Progress;
-use super::standing::{Aim, Standing, standing};
+use self::progress::Progress;
+pub(crate) use self::standing::{Aim, NOT_LOOKED_AT, Standing, condition, is_behind};
+use self::standing::{observed, standing};
+use crate::approve::Approver;
 use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
@@ -116,7 +123,10 @@ impl Followup {
             let (followed, why) = (inert(&followed.to_string()), inert(standing.message()));
             match standing {
                 Standing::Refused(_) => {
-                    bail!("{followed} is refused: {why}; write it otherwise, or have who rejected it approve it")
+                    bail!(
+                        "{followed} is refused: {why}; write it otherwise, or take a rejection back with `setpoint reject \
+                         --withdraw`"
+                    )
                 }
                 Standing::Overtaken(_) => bail!("{followed} {why}; `setpoint plan` shows what differs now"),
                 Standing::Done(_) | Standing::Moving(_) | Standing::Waiting(_) => {}
@@ -145,24 +155,36 @@ impl Rest {
     }
 }
 
-/// Follows until nothing moves by itself any more, or until the time is over.
-pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, within: Duration) -> Result<Followup> {
+/// Follows until nothing moves by itself any more, or until the time is over. Meanwhile, the `approver` approves the steps
+/// that its user was shown, as soon as a change set lists them.
+pub(crate) async fn follow(
+    session: &Session,
+    aims: BTreeMap<Followed, Aim>,
+    mut approver: Option<Approver<'_>>,
+    within: Duration,
+) -> Result<Followup> {
     let namespaces: BTreeSet<&str> = aims.keys().map(|followed| followed.namespace.as_str()).collect();
-    let streams = namespaces.into_iter().map(|namespace| {
-        let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), namespace);
-        let namespace = namespace.to_owned();
-        let events = watcher(machines, watcher::Config::default()).default_backoff();
-        events.map(move |event| (namespace.clone(), event)).boxed()
-    });
+    let mut streams = Vec::new();
+    for namespace in namespaces {
+        streams.push(watch(session, namespace, Seen::Machine));
+        if approver.is_some() {
+            streams.push(watch(session, namespace, Seen::ChangeSet));
+        }
+    }
     let mut events = select_all(streams);
-    let mut world = World { aims, machines: BTreeMap::new(), listed: BTreeSet::new(), stuck: BTreeMap::new() };
+    let mut world = World { aims, ..World::default() };
     let (mut progress, deadline) = (Progress::new(), Instant::now() + within.min(LONGEST));
     loop {
-        let (followup, next) = world.look(&mut progress, Instant::now());
+        let mut unapproved = BTreeMap::new();
+        if let Some(approver) = &mut approver {
+            approver.approve(&world.unapproved(approver), world.sets.values()).await?;
+            unapproved = world.unapproved(approver);
+        }
+        let (followup, next) = world.look(&unapproved, &mut progress, Instant::now());
         let Some(next) = next.filter(|_| Instant::now() < deadline) else { return Ok(followup) };
         tokio::select! {
             event = events.next() => match event {
-                Some((namespace, Ok(event))) => world.take(&namespace, event),
+                Some((namespace, Ok(seen))) => world.take(&namespace, seen),
                 Some((namespace, Err(error))) => {
                     // A watch that broke is begun again by itself, one that may not be had is not.
                     if let Some(why) = forbidden(&error) {
@@ -176,7 +198,30 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
     }
 }
 
-/// Why Machines may not be watched, in the server's words.
+/// What a watch tells.
+enum Seen {
+    Machine(Event<Machine>),
+    ChangeSet(Event<ChangeSet>),
+}
+
+type Watch = BoxStream<'static, (String, Result<Seen, watcher::Error>)>;
+
+fn watch<K>(session: &Session, namespace: &str, seen: fn(Event<K>) -> Seen) -> Watch
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let objects: Api<K> = Api::namespaced(session.server.client.clone(), namespace);
+    let namespace = namespace.to_owned();
+    let events = watcher(objects, watcher::Config::default()).default_backoff();
+    events.map(move |event| (namespace.clone(), event.map(seen))).boxed()
+}
+
+/// Why objects may not be watched, in the server's words.
 fn forbidden(error: &watcher::Error) -> Option<String> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -190,17 +235,36 @@ fn forbidden(error: &watcher::Error) -> Option<String> {
 }
 
 /// What is known of the Machines that are followed.
+#[derive(Default)]
 struct World {
     aims: BTreeMap<Followed, Aim>,
     machines: BTreeMap<Followed, Machine>,
     /// The namespaces whose Machines are all known.
     listed: BTreeSet<String>,
+    /// The change sets there, by their uids.
+    sets: BTreeMap<String, ChangeSet>,
     /// Since when something waits.
     stuck: BTreeMap<Followed, Instant>,
 }
 
 impl World {
-    fn take(&mut self, namespace: &str, event: Event<Machine>) {
+    fn take(&mut self, namespace: &str, seen: Seen) {
+        match seen {
+            Seen::Machine(event) => self.take_machine(namespace, event),
+            Seen::ChangeSet(Event::Apply(set) | Event::InitApply(set)) => {
+                self.sets.insert(set.uid().unwrap_or_default(), set);
+            }
+            Seen::ChangeSet(Event::Delete(set)) => {
+                self.sets.remove(&set.uid().unwrap_or_default());
+            }
+            Seen::ChangeSet(Event::Init) => {
+                self.sets.retain(|_, set| set.metadata.namespace.as_deref() != Some(namespace));
+            }
+            Seen::ChangeSet(Event::InitDone) => {}
+        }
+    }
+
+    fn take_machine(&mut self, namespace: &str, event: Event<Machine>) {
         match event {
             Event::Init => {
                 // Until all are told again, none is known to be gone.
@@ -222,8 +286,26 @@ impl World {
         }
     }
 
+    /// The steps that wait and are the approver's to approve, by their digests. What is of before the write is not meant.
+    fn unapproved(&self, approver: &Approver<'_>) -> BTreeMap<Followed, BTreeSet<String>> {
+        let machines = self.machines.iter().filter_map(|(followed, machine)| {
+            let needed = self.aims.get(followed)?.generation(machine);
+            let pending = machine.status.as_ref()?.pending.as_ref().filter(|pending| pending.generation >= needed)?;
+            let digests =
+                pending.steps.iter().map(|step| step.digest.as_str()).filter(|digest| approver.is_meant(digest));
+            let digests: BTreeSet<String> = digests.map(str::to_owned).collect();
+            (!digests.is_empty() && observed(machine) >= needed).then(|| (followed.clone(), digests))
+        });
+        machines.collect()
+    }
+
     /// How far everything is, and when to look again if nothing happens; never, if nothing moves any more.
-    fn look(&mut self, progress: &mut Progress, now: Instant) -> (Followup, Option<Instant>) {
+    fn look(
+        &mut self,
+        unapproved: &BTreeMap<Followed, BTreeSet<String>>,
+        progress: &mut Progress,
+        now: Instant,
+    ) -> (Followup, Option<Instant>) {
         let (mut followup, mut next) = (Followup::default(), None);
         for (followed, aim) in &self.aims {
             let known = self.listed.contains(&followed.namespace);
@@ -231,18 +313,25 @@ impl World {
                 true => standing(self.machines.get(followed), aim),
                 false => Standing::Moving("not looked at yet".to_owned()),
             };
-            let again = match &standing {
-                Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_) => None,
-                Standing::Moving(_) => Some(now + Duration::from_secs(3600)),
-                Standing::Waiting(_) => {
+            let steps = unapproved.get(followed).map(BTreeSet::len);
+            let again = match (&standing, steps) {
+                (Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_), _) => None,
+                (Standing::Moving(_), _) | (Standing::Waiting(_), Some(_)) => Some(now + Duration::from_secs(3600)),
+                (Standing::Waiting(_), None) => {
                     let since = *self.stuck.entry(followed.clone()).or_insert(now);
                     (now < since + PATIENCE).then(|| since + PATIENCE)
                 }
             };
-            if !matches!(standing, Standing::Waiting(_)) {
+            if !matches!((&standing, steps), (Standing::Waiting(_), None)) {
                 self.stuck.remove(followed);
             }
-            progress.tell(&followed.to_string(), &standing.told(), again.is_none());
+            let told = match (&standing, steps) {
+                (Standing::Waiting(_), Some(steps)) => {
+                    format!("waits until a change set lists {} to approve", counted(steps, "step"))
+                }
+                _ => standing.told(),
+            };
+            progress.tell(&followed.to_string(), &told, again.is_none());
             next = [next, again].into_iter().flatten().min();
             followup.standings.insert(followed.clone(), (aim.clone(), standing));
         }
@@ -282,7 +371,8 @@ mod tests {
 
     #[test]
     fn what_does_not_come_about_by_waiting_is_an_error() {
-        let refused = "shop/web is refused: it can only grow; write it otherwise, or have who rejected it approve it";
+        let refused = "shop/web is refused: it can only grow; write it otherwise, or take a rejection back with `setpoint \
+                       reject --withdraw`";
         let changed = "shop/web was changed by somebody else since; `setpoint plan` shows what differs now";
         let rows = [
             (Standing::Done("running".into()), None),
