@@ -19,6 +19,8 @@ pub struct Desired {
     pub target: Target,
     /// The object's uid; a guest's mark names its owner by it.
     pub uid: Box<str>,
+    /// When the object was made; absent for one that is only previewed.
+    pub created_at: Option<Timestamp>,
     /// The guest it insists on, by the provider's id.
     pub provider_id: Option<Box<str>>,
     /// What the guest is to be like. A field that is not here is not managed.
@@ -94,6 +96,7 @@ impl Desired {
         Desired {
             target,
             uid: uid.into(),
+            created_at: None,
             provider_id: None,
             fields: Fields::default(),
             run: None,
@@ -109,6 +112,13 @@ impl Desired {
             hourly_price: None,
             record: Record::default(),
         }
+    }
+
+    /// Whether a guest is on record as its own: it was observed as that, or a call to it is under way.
+    pub fn has_on_record(&self, provider_id: &str) -> bool {
+        let mut intents = self.record.intents.iter();
+        self.record.provider_id.as_deref() == Some(provider_id)
+            || intents.any(|intent| intent.provider_id.as_deref() == Some(provider_id))
     }
 
     /// Why the guest goes, once it is to.
