@@ -14,7 +14,6 @@ use setpoint_core::count::counted;
 use super::policy::Policy;
 use super::review::{Judgement, Verdict, give};
 use super::{entry, message, requirements, state};
-use crate::follow::Followed;
 use crate::session::Session;
 use crate::signature::Signer;
 use crate::terminal::{inert, remark};
@@ -29,8 +28,8 @@ pub(crate) struct Approver<'a> {
     sign: Option<&'a str>,
     /// The steps that were shown, by their digests, with the cost that was shown: a digest covers no price.
     shown: BTreeMap<String, Option<Price>>,
-    /// The steps for which this user can do nothing more.
-    settled: BTreeSet<String>,
+    /// The steps for which this user can do nothing more; with whether they approved them and nobody else has to.
+    settled: BTreeMap<String, bool>,
 }
 
 /// What a user can do for a step that a change set lists.
@@ -57,51 +56,63 @@ impl<'a> Approver<'a> {
         steps: impl Iterator<Item = &'s Step>,
     ) -> Approver<'a> {
         let shown = steps.map(|step| (step.digest.clone(), step.hourly_cost_delta)).collect();
-        Approver { session, user, sign, shown, settled: BTreeSet::new() }
+        Approver { session, user, sign, shown, settled: BTreeMap::new() }
     }
 
     /// Whether a step was shown, and this user has not done for it what they can.
     pub(crate) fn is_meant(&self, digest: &str) -> bool {
-        self.shown.contains_key(digest) && !self.settled.contains(digest)
+        self.shown.contains_key(digest) && !self.settled.contains_key(digest)
+    }
+
+    /// Whether this user has approved a step, and that is all it needs.
+    pub(crate) fn has_approved(&self, digest: &str) -> bool {
+        self.settled.get(digest).is_some_and(|is_approved| *is_approved)
     }
 
     /// Approves steps that wait, as far as change sets list them: of several the oldest, as that is the one that counts.
     pub(crate) async fn approve(
         &mut self,
-        waiting: &BTreeMap<Followed, BTreeSet<String>>,
+        waiting: &BTreeSet<&str>,
         sets: impl Iterator<Item = &ChangeSet>,
     ) -> Result<()> {
-        let waiting: BTreeSet<&String> = waiting.values().flatten().collect();
-        if waiting.is_empty() {
+        if !waiting.iter().any(|digest| self.is_meant(digest)) {
             return Ok(());
         }
         let is_open = |set: &&ChangeSet| set.spec.mode == Mode::Execute && set.metadata.deletion_timestamp.is_none();
         let mut sets: Vec<&ChangeSet> = sets.filter(is_open).collect();
         sets.sort_by_key(|set| (set.creation_timestamp(), set.name_any()));
         for set in sets {
-            let steps =
-                set.spec.steps.iter().filter(|step| waiting.contains(&step.digest) && self.is_meant(&step.digest));
+            let steps = set
+                .spec
+                .steps
+                .iter()
+                .filter(|step| waiting.contains(step.digest.as_str()) && self.is_meant(&step.digest));
             // What no controller has judged there is not asked for, whatever a change set lists.
             let is_open = |step: &&Step| entry(set, step).is_some_and(|entry| !entry.state.is_closed());
             let open: Vec<&Step> = steps.filter(is_open).collect();
             if !open.is_empty() {
-                self.settled.extend(open.iter().map(|step| step.digest.clone()));
-                self.review(set, &open).await?;
+                let approved = self.review(set, &open).await?;
+                let settled = |step: &&Step| (step.digest.clone(), approved.contains(&step.digest));
+                self.settled.extend(open.iter().map(settled));
             }
         }
         Ok(())
     }
 
-    async fn review(&self, set: &ChangeSet, steps: &[&Step]) -> Result<()> {
-        let (mut own, mut is_default, mut left) = (Vec::new(), true, BTreeSet::new());
+    /// Does what this user can for steps, and returns the digests of those that need nobody else.
+    async fn review(&self, set: &ChangeSet, steps: &[&Step]) -> Result<BTreeSet<String>> {
+        let (mut own, mut is_default, mut left, mut approved) = (Vec::new(), true, BTreeSet::new(), BTreeSet::new());
         for step in steps {
             match part(set, step, self.shown.get(&step.digest).copied().flatten(), self.sign.is_some()) {
                 Part::Approve { by_default, with_others } => {
                     own.push(*step);
                     is_default &= by_default;
-                    left.extend(with_others.then(|| others(set)));
+                    match with_others {
+                        true => drop(left.insert(others(set))),
+                        false => drop(approved.insert(step.digest.clone())),
+                    }
                 }
-                Part::Nothing => {}
+                Part::Nothing => drop(approved.insert(step.digest.clone())),
                 Part::Leave(why) => drop(left.insert(why)),
             }
         }
@@ -118,11 +129,12 @@ impl<'a> Approver<'a> {
                 void => {
                     remark(&void.to_string());
                     left.insert(others(set));
+                    approved.clear();
                 }
             }
         }
         left.iter().for_each(|why| remark(why));
-        Ok(())
+        Ok(approved)
     }
 }
 
