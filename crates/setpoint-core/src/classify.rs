@@ -25,6 +25,8 @@ pub struct Stake<'a> {
 pub fn classify(stake: &Stake<'_>) -> (Class, String) {
     let loss = match stake.action {
         Action::Delete | Action::Replace => loss(stake.guest),
+        // From then on it is changed and stopped as any other guest of ours, and may hold what others rely on.
+        Action::Adopt => Some("it was not made by us, and is managed from then on".to_owned()),
         _ => stake.data_lost.map(|field| format!("the data of {field} would be lost")),
     };
     if let Some(loss) = loss {
@@ -38,8 +40,7 @@ pub fn classify(stake: &Stake<'_>) -> (Class, String) {
         Action::Replace => (Class::Disruptive, "it is down while it is replaced".to_owned()),
         _ if stake.interrupts => (Class::Disruptive, "it runs and is interrupted".to_owned()),
         Action::Delete => (Class::Benign, "made by us, and holds no data".to_owned()),
-        Action::Adopt => (Class::Benign, "only our mark is written".to_owned()),
-        Action::Release => (Class::Benign, "only our mark is taken off".to_owned()),
+        Action::Adopt | Action::Release => (Class::Benign, "only our mark is taken off".to_owned()),
         Action::Create => (Class::Benign, "nothing is there yet".to_owned()),
         Action::Start | Action::Stop | Action::Restart => (Class::Benign, "it does not run".to_owned()),
         Action::Update | Action::Grow => (Class::Benign, "nothing is interrupted".to_owned()),

@@ -19,6 +19,8 @@ pub struct Desired {
     pub target: Target,
     /// The object's uid; a guest's mark names its owner by it.
     pub uid: Box<str>,
+    /// When the object was made; absent for one that is only previewed.
+    pub created_at: Option<Timestamp>,
     /// The guest it insists on, by the provider's id.
     pub provider_id: Option<Box<str>>,
     /// What the guest is to be like. A field that is not here is not managed.
@@ -34,6 +36,8 @@ pub struct Desired {
     pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
+    /// What is to become of the guest when the object goes.
+    pub deletion_policy: DeletionPolicy,
     /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
     /// Since when its time has been over, if it is to go for that and not with its object.
@@ -92,6 +96,7 @@ impl Desired {
         Desired {
             target,
             uid: uid.into(),
+            created_at: None,
             provider_id: None,
             fields: Fields::default(),
             run: None,
@@ -100,12 +105,20 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
+            deletion_policy: DeletionPolicy::default(),
             deletion: None,
             expired_at: None,
             muted: Vec::new(),
             hourly_price: None,
             record: Record::default(),
         }
+    }
+
+    /// Whether a guest is on record as its own: it was observed as that, or a call to it is under way.
+    pub fn has_on_record(&self, provider_id: &str) -> bool {
+        let mut intents = self.record.intents.iter();
+        self.record.provider_id.as_deref() == Some(provider_id)
+            || intents.any(|intent| intent.provider_id.as_deref() == Some(provider_id))
     }
 
     /// Why the guest goes, once it is to.

@@ -1,16 +1,23 @@
-//! `setpoint crds`: the definitions of our kinds, for a Kubernetes cluster.
+//! `setpoint crds`: the definitions of our kinds for a Kubernetes cluster, and the admission policies that belong to them.
 
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What a Kubernetes cluster is told in place of the admission that is built into this server.
+const POLICIES: &str = include_str!("policies.yaml");
 
 #[derive(Debug, Args)]
 pub(crate) struct Crds {
     /// The form to print them in: YAML documents, or one JSON List
     #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
     output: Output,
+    /// Print instead the admission policies that do on a Kubernetes cluster what this server does by itself
+    #[arg(long)]
+    policies: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -21,9 +28,11 @@ enum Output {
 
 impl Crds {
     pub(crate) fn run(&self) -> Result<()> {
-        let text = match self.output {
-            Output::Yaml => yaml()?,
-            Output::Json => json()?,
+        let text = match (self.output, self.policies) {
+            (Output::Yaml, false) => yaml()?,
+            (Output::Yaml, true) => POLICIES.to_owned(),
+            (Output::Json, false) => list(&setpoint_api::crds::all())?,
+            (Output::Json, true) => list(&policies()?)?,
         };
         match io::stdout().lock().write_all(text.as_bytes()) {
             // Whoever reads has seen enough.
@@ -42,7 +51,34 @@ fn yaml() -> Result<String> {
     Ok(text)
 }
 
-fn json() -> Result<String> {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": setpoint_api::crds::all()});
+fn policies() -> Result<Vec<Value>> {
+    POLICIES.split("---\n").skip(1).map(|text| serde_saphyr::from_str(text).context("a policy is no YAML")).collect()
+}
+
+fn list(items: &impl Serialize) -> Result<String> {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     Ok(format!("{list:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+
+    use super::*;
+
+    #[test]
+    fn each_policy_is_one_and_is_bound() {
+        let mut policies = policies().expect("YAML").into_iter();
+        let mut found = Vec::new();
+        while let (Some(policy), Some(binding)) = (policies.next(), policies.next()) {
+            let policy: ValidatingAdmissionPolicy = serde_json::from_value(policy).expect("a policy");
+            let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding).expect("a binding");
+            let name = policy.metadata.name.expect("a name");
+            assert_eq!(binding.spec.and_then(|spec| spec.policy_name).as_ref(), Some(&name));
+            let validations = policy.spec.and_then(|spec| spec.validations).expect("validations");
+            assert!(validations.iter().all(|it| it.message.is_some() || it.message_expression.is_some()), "{name}");
+            found.push(name);
+        }
+        assert_eq!(found, ["setpoint-environments", "setpoint-reviews", "setpoint-roles"]);
+    }
 }

@@ -16,6 +16,7 @@ mod destroy;
 mod dev;
 mod document;
 mod drift;
+mod environment;
 mod follow;
 mod get;
 mod history;
@@ -102,6 +103,9 @@ enum Command {
     Audit(audit::Audit),
     /// Show which Plan serves a Goal, and why no other does
     Resolve(resolve::Resolve),
+    /// Say who may use an Environment
+    #[command(subcommand)]
+    Env(environment::Env),
     /// Check documents before a server sees them
     Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
@@ -159,6 +163,7 @@ fn visible() -> ExitCode {
         Command::History(history) => done(history.run()),
         Command::Audit(audit) => done(audit.run()),
         Command::Resolve(resolve) => resolve.run(),
+        Command::Env(env) => env.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Data(data) => done(data.run()),

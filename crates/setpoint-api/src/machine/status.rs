@@ -109,6 +109,9 @@ pub struct Intent {
     /// The change set, by its uid, whose approvals it uses; absent where it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_set: Option<String>,
+    /// What the guest costs per hour afterwards; absent where the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly_price: Option<Price>,
 }
 
 /// A step that was taken.
@@ -128,6 +131,9 @@ pub struct DoneStep {
     /// Whether no effect of it was seen: it was tried, or may have been, and that used its approvals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
+    /// What the guest was to cost per hour afterwards; absent where the price was not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly_price: Option<Price>,
 }
 
 /// A field that is not as desired.

@@ -15,6 +15,7 @@ mod namespace;
 mod protection;
 mod record;
 mod service_account;
+mod tenancy;
 
 use serde_json::Value;
 
@@ -75,6 +76,8 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
+    tenancy::check(&server.policy.read(), change)?;
+    tenancy::check_pod(server, change).await?;
     protection::check(server, change).await?;
     namespace::check(server, change).await
 }

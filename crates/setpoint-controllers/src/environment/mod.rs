@@ -44,7 +44,7 @@ use self::status::Standing;
 use self::sweep::Survey;
 use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
-use crate::permission::{Asker, Treasury};
+use crate::permission::Treasury;
 use crate::planning::Planning;
 use crate::queue::{Lane, Queue};
 use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
@@ -89,7 +89,6 @@ pub struct Environments {
     sights: Sights,
     planning: Planning,
     treasury: Treasury,
-    asker: Asker,
     recorder: Recorder,
     sweeps: Counter,
     surveys: Mutex<BTreeMap<Name, Survey>>,
@@ -132,7 +131,6 @@ impl Environments {
     pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning) -> Environments {
         let sights = setup.sights.clone();
         let treasury = Treasury::new(context, caches, planning, &sights);
-        let asker = Asker::new(context, caches, planning);
         let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
         let (client, caches) = (context.client.clone(), caches.clone());
@@ -145,7 +143,6 @@ impl Environments {
             sights,
             planning: planning.clone(),
             treasury,
-            asker,
             recorder,
             sweeps: context.metrics.sweeps(),
             surveys: Mutex::default(),

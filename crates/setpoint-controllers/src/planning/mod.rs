@@ -29,8 +29,8 @@ use setpoint_core::desired::Desired;
 use setpoint_core::digest::Key;
 use setpoint_core::gate::{Added, Judged, Room, Usage, beyond_limits};
 use setpoint_core::machine::{self, Seen};
-use setpoint_core::observation::Observation;
-use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
+use setpoint_core::observation::{Guest, Observation};
+use setpoint_core::plan::{ChangeSet, GUEST, Input, Orphans, Policy, plan};
 use setpoint_core::registry::Capabilities;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Scope;
@@ -50,6 +50,7 @@ pub struct Planning {
     providers: Providers,
     seed: Option<u64>,
     looks: Counter,
+    unsound: Counter,
     key: Arc<OnceCell<Key>>,
 }
 
@@ -132,6 +133,7 @@ impl Planning {
             providers: providers.clone(),
             seed: context.seed,
             looks: context.metrics.glances(),
+            unsound: context.metrics.unsound_plans(),
             key: Arc::default(),
         }
     }
@@ -152,7 +154,8 @@ impl Planning {
     }
 
     /// What would be done for Machines of one environment, by a fresh look at what concerns them. Those that they depend
-    /// on, that depend on them, or that claim the same guest are taken into account as they are stored.
+    /// on or that depend on them are taken into account as they are stored, and of those that claim the same guest that
+    /// they do.
     pub async fn plan(
         &self,
         environment: &Environment,
@@ -213,10 +216,12 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         let related = self.related(subjects);
         let all: Vec<&Subject> = subjects.iter().chain(&related).collect();
-        let (desired, refused) = self.desires(environment, &*provider, &all, observation.observed_at).await?;
+        let (mut desired, refused) = self.desires(environment, &*provider, &all, observation.observed_at).await?;
+        desired.extend(self.rivals(&all));
         let capabilities = provider.abilities().guests.clone();
         let input = Input {
             environment: name_of(environment),
+            environment_uid: environment.metadata.uid.as_deref().unwrap_or_default(),
             cluster: &self.cluster,
             capabilities: &capabilities,
             desired: &desired,
@@ -225,13 +230,17 @@ impl Planning {
             key: self.key().await?,
         };
         let change_set = plan(&input);
-        let violations = check(&input, &change_set);
+        let is_own = own_targets(subjects, &desired, &observation);
+        let mut violations = check(&input, &change_set);
+        // What is planned for others is not carried out here, and whoever does sees what is wrong with it.
+        violations.retain(|violation| violation.target.as_ref().is_none_or(&is_own));
         if !violations.is_empty() {
+            self.unsound.inc();
             let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
             tracing::error!(environment = input.environment, ?told, "a plan is not sound and is not carried out");
             return Err(Error::Unsound(told.join("; ")));
         }
-        let change_set = about(subjects, change_set, &desired, &observation, refused);
+        let change_set = about(subjects, change_set, refused, is_own);
         Ok(Planned { change_set, desired, observation, capabilities })
     }
 
@@ -271,8 +280,7 @@ impl Planning {
         environment.is_some_and(|it| machine::expires_at(machine, it.spec.guardrails.as_ref()).is_some())
     }
 
-    /// The stored Machines that some have to do with: which they depend on, which depend on one that goes, and which claim
-    /// the same guest.
+    /// The stored Machines that some have to do with: which they depend on, and which depend on one that goes.
     fn related(&self, subjects: &[Subject]) -> Vec<Subject> {
         let mut related: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
         for Subject { machine } in subjects {
@@ -285,9 +293,6 @@ impl Planning {
                 let own = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
                 found.extend(self.caches.machines.by(&MACHINES_BY_DEPENDENCY, &own));
             }
-            if let Some(id) = &spec.provider_id {
-                found.extend(self.caches.machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", spec.environment)));
-            }
             let here = found.into_iter().filter(|other| other.spec.environment == spec.environment);
             related.extend(here.map(|other| (Name::of(&*other), other)));
         }
@@ -296,25 +301,51 @@ impl Planning {
         }
         related.into_values().map(Subject::stored).collect()
     }
+
+    /// What other stored Machines claim of the guests that some insist on. They may be anybody's, in any namespace: nothing
+    /// else of them is read, so that nothing that is wrong with them matters to others.
+    fn rivals(&self, subjects: &[&Subject]) -> Vec<Desired> {
+        let known: BTreeSet<Name> = subjects.iter().map(|subject| Name::of(&*subject.machine)).collect();
+        let mut rivals: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
+        for Subject { machine } in subjects.iter().copied() {
+            let Some(id) = &machine.spec.provider_id else { continue };
+            let found = self.caches.machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", machine.spec.environment));
+            rivals.extend(found.into_iter().map(|rival| (Name::of(&*rival), rival)));
+        }
+        rivals.retain(|name, _| !known.contains(name));
+        rivals.values().map(|rival| machine::claim(rival)).collect()
+    }
+}
+
+/// Whether a target of a plan is one of the subjects, or a guest that is theirs once more or nobody's.
+fn own_targets(
+    subjects: &[Subject],
+    desired: &[Desired],
+    observation: &Observation,
+) -> impl Fn(&Target) -> bool + use<> {
+    let targets: BTreeSet<Target> = subjects.iter().map(Subject::target).collect();
+    let others = desired.iter().filter(|desired| !targets.contains(&desired.target));
+    let others: BTreeSet<&str> = others.map(|desired| &*desired.uid).collect();
+    let is_anothers = |guest: &&Guest| guest.mark.as_ref().is_some_and(|mark| others.contains(&*mark.owner_uid));
+    let guests = observation.guests.iter().filter(is_anothers).map(|guest| guest.id.to_string());
+    let guests: BTreeSet<String> = guests.collect();
+    move |target| match target.kind.as_str() {
+        GUEST => !guests.contains(&target.name),
+        _ => targets.contains(target),
+    }
 }
 
 /// What of a plan is about the subjects: their own steps, and what is done to guests that are theirs once more or nobody's.
 fn about(
     subjects: &[Subject],
     change_set: ChangeSet,
-    desired: &[Desired],
-    observation: &Observation,
     refused: Vec<Refusal>,
+    is_own: impl Fn(&Target) -> bool,
 ) -> ChangeSet {
     let targets: Vec<Target> = subjects.iter().map(Subject::target).collect();
-    let targets: BTreeSet<&Target> = targets.iter().collect();
-    let others: BTreeSet<&str> =
-        desired.iter().filter(|desired| !targets.contains(&desired.target)).map(|desired| &*desired.uid).collect();
-    let is_anothers = |id: &str| {
-        let guest = observation.guests.iter().find(|guest| *guest.id == *id);
-        guest.and_then(|guest| guest.mark.as_ref()).is_some_and(|mark| others.contains(&*mark.owner_uid))
-    };
-    let change_set = change_set.only(&targets, |id| !is_anothers(id));
+    let is_own_guest =
+        |id: &str| is_own(&Target { namespace: String::new(), name: id.to_owned(), kind: GUEST.to_owned() });
+    let change_set = change_set.only(&targets.iter().collect(), is_own_guest);
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }
 }

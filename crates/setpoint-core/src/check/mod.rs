@@ -21,6 +21,8 @@ use scene::Scene;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub rule: Rule,
+    /// The object or guest that it is about; none if it is about all of the change set.
+    pub target: Option<Target>,
     /// The step, by its id, or the object that it is about.
     pub subject: String,
     /// What in particular.
@@ -127,14 +129,18 @@ struct Faults(Vec<Violation>);
 
 impl Faults {
     fn step(&mut self, rule: Rule, step: &Step, detail: impl fmt::Display) {
-        self.add(rule, step.id.clone(), detail);
+        self.about(rule, Some(&step.target), step.id.clone(), detail);
     }
 
     fn target(&mut self, rule: Rule, target: &Target, detail: impl fmt::Display) {
-        self.add(rule, format!("{}/{}", target.namespace, target.name), detail);
+        self.about(rule, Some(target), format!("{}/{}", target.namespace, target.name), detail);
     }
 
     fn add(&mut self, rule: Rule, subject: String, detail: impl fmt::Display) {
-        self.0.push(Violation { rule, subject, detail: detail.to_string() });
+        self.about(rule, None, subject, detail);
+    }
+
+    fn about(&mut self, rule: Rule, target: Option<&Target>, subject: String, detail: impl fmt::Display) {
+        self.0.push(Violation { rule, target: target.cloned(), subject, detail: detail.to_string() });
     }
 }

@@ -23,6 +23,7 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
     let may_run = guest.is_none_or(|guest| scene.runs(guest) != Reading::Known(Run::Stopped));
     let by_action = match step.action {
         Action::Delete | Action::Replace if loses => Class::Destructive,
+        Action::Adopt => Class::Destructive,
         Action::Replace => Class::Disruptive,
         Action::Update if takes_data_out(scene, step) => Class::Destructive,
         Action::Stop | Action::Restart if may_run => Class::Disruptive,

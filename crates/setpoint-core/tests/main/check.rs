@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Effect, FieldChange, Origin, Refusal, Step};
 use setpoint_core::check::{Rule, Violation, check};
-use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Intent, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Intent, Record, Run};
 use setpoint_core::observation::{Completeness, Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans};
 use setpoint_core::registry::Capabilities;
@@ -253,8 +253,10 @@ fn rows_of_subject() -> Vec<Row> {
         row("adopting a guest that nobody insists on", Rule::GuestWrong, adopts, |scene, _| {
             scene.desired[0].provider_id = None;
         }),
-        row("for a guest that two claim", Rule::ClaimedTwice, updates, |scene, _| {
-            scene.desired.push(Desired { provider_id: Some("101".into()), ..machine("rival") });
+        row("for a guest that another has on record", Rule::ClaimedTwice, adopts, |scene, _| {
+            let id = scene.desired[0].provider_id.clone();
+            let record = Record { provider_id: id.clone(), ..Record::default() };
+            scene.desired.push(Desired { provider_id: id, record, ..machine("rival") });
         }),
         row("made while an earlier create may still show", Rule::OutcomeUnknown, creates, |scene, _| {
             scene.desired[0].record.intents = begun(Action::Create);

@@ -46,7 +46,12 @@ fn classes() {
             Class::Benign,
             "nothing is there yet",
         ),
-        ("an adoption", done(Action::Adopt, &unmarked), Class::Benign, "only our mark is written"),
+        (
+            "an adoption",
+            done(Action::Adopt, &unmarked),
+            Class::Destructive,
+            "it was not made by us, and is managed from then on",
+        ),
         ("a release", done(Action::Release, &ours), Class::Benign, "only our mark is taken off"),
         ("an update in place", done(Action::Update, &with_data), Class::Benign, "nothing is interrupted"),
         (

@@ -124,6 +124,7 @@ fn pinned_guests() {
     let elsewhere = marked(guest("900", &web(), small()), |mark| mark.cluster = "cluster-2".into());
     let template = Guest { is_template: true, ..foreign("900", small()) };
     let other = Desired { provider_id: Some("900".into()), ..machine("other") };
+    let since = |seconds, desired| Desired { created_at: Some(now() + SignedDuration::from_secs(seconds)), ..desired };
     check(vec![
         ("an existing guest is adopted", scene(vec![pinned("900")], vec![foreign("900", small())]), &["web: adopt"]),
         (
@@ -169,6 +170,32 @@ fn pinned_guests() {
             "two that claim one id are both refused even where nothing is there",
             scene(vec![pinned("900"), other.clone()], vec![]),
             &["other: refused spec.providerId", "web: refused spec.providerId"],
+        ),
+        (
+            "of two that claim a guest, whose mark it carries keeps it",
+            scene(
+                vec![since(1, Desired { provider_id: Some("101".into()), ..other.clone() }), since(2, pinned("101"))],
+                vec![web_guest()],
+            ),
+            &["other: refused spec.providerId"],
+        ),
+        (
+            "of two that claim a guest without a mark, who has it on record keeps it",
+            scene(
+                vec![since(1, other.clone()), since(2, recorded(pinned("900"), "900"))],
+                vec![foreign("900", small())],
+            ),
+            &["web: adopt", "other: refused spec.providerId"],
+        ),
+        (
+            "of two that claim a guest of which nothing is on record, the older has it",
+            scene(vec![since(1, pinned("900")), since(2, other.clone())], vec![foreign("900", small())]),
+            &["web: adopt", "other: refused spec.providerId"],
+        ),
+        (
+            "what is only previewed has no guest that an older one claims",
+            scene(vec![since(1, pinned("900")), other.clone()], vec![foreign("900", small())]),
+            &["web: adopt", "other: refused spec.providerId"],
         ),
         (
             "a machine that has a guest cannot be moved to one that is not there",

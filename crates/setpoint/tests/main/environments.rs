@@ -22,6 +22,7 @@ use setpoint_controllers::runtime::{Caches, Clock};
 use setpoint_deployer::Registry;
 use setpoint_deployer::simulated::SimulatedDriver;
 use setpoint_store::{MemoryStore, Options};
+use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::wait_for;
 use tokio::task::JoinHandle;
 
@@ -54,6 +55,10 @@ impl Cluster {
             Client::new(server.acting_as(Identity::new(user, groups.iter().copied())), "default")
         };
         let admin = client("admin", &[MASTERS]);
+        for (path, object) in on_every_environment(&["use"], "Group", "system:serviceaccounts") {
+            let request = http::Request::post(path).header("content-type", "application/json");
+            admin.request::<Value>(request.body(serde_json::to_vec(&object)?)?).await?;
+        }
         let cluster = Api::<Namespace>::all(admin.clone()).get("kube-system").await?.metadata.uid.context("a uid")?;
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
         if accounts.get_opt("default").await?.is_none() {

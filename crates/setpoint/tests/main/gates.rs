@@ -20,6 +20,7 @@ use setpoint_api::machine::Machine;
 use setpoint_api::planspec::gate::{Gate, GatePhase};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_api::review::Review;
+use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::{Server, wait_for};
 
 use crate::SETPOINT;
@@ -47,6 +48,11 @@ impl Office {
         });
         let environments: Api<Environment> = Api::all(office.admin.clone());
         environments.create(&PostParams::default(), &serde_json::from_value(environment)?).await?;
+        for who in ["alice", "bob", "carol"] {
+            for (path, object) in on_every_environment(&["use", "approve"], "User", who) {
+                office.server.client()?.post(path, &object).await?.success()?;
+            }
+        }
         for (who, role) in [("alice", "setpoint:reviewer"), ("bob", "setpoint:reviewer"), ("carol", "admin")] {
             let binding = json!({
                 "metadata": {"name": format!("{who}-reviews")},

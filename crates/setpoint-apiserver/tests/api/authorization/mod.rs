@@ -2,6 +2,7 @@
 
 mod defaults;
 mod effect;
+mod environments;
 mod escalation;
 mod requests;
 mod service_accounts;

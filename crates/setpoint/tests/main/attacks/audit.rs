@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::{Client, Kubeconfig, Server, wait_for};
 
 use crate::SETPOINT;
@@ -52,6 +53,9 @@ impl Shop {
         });
         let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings";
         client.post(bindings, &binding).await?.success()?;
+        for (path, object) in on_every_environment(&["approve"], "User", "alice") {
+            client.post(path, &object).await?.success()?;
+        }
         let secret = json!({"metadata": {"name": "token"}, "stringData": {"key": SECRET}});
         client.post("/api/v1/namespaces/shop/secrets", &secret).await?.success()?;
         for user in ["alice", "bob"] {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::{Client, Kubeconfig, wait_for};
 
 use crate::SETPOINT;
@@ -28,6 +29,10 @@ impl Cluster {
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "setpoint:reviewer"},
             "subjects": [{"apiGroup": group, "kind": "User", "name": who}],
         });
+        for (path, object) in on_every_environment(&["approve"], "User", who) {
+            // Somebody may be appointed in several namespaces.
+            self.client()?.post(path, &object).await?;
+        }
         let path = format!("/apis/{group}/v1/namespaces/{namespace}/rolebindings");
         self.client()?.post(&path, &binding).await?.success().map(drop)
     }

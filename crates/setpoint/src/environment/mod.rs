@@ -1,0 +1,22 @@
+//! `setpoint env`: what the keeper of an Environment does with it.
+
+mod grant;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::outcome::Outcome;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Env {
+    /// Let somebody use an Environment, adopt what is there, or approve steps there, from one namespace
+    Grant(grant::Grant),
+}
+
+impl Env {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        match self {
+            Env::Grant(grant) => grant.run(),
+        }
+    }
+}
