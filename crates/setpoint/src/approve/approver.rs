@@ -6,9 +6,9 @@ use anyhow::Result;
 use kube::ResourceExt as _;
 use setpoint_api::change_set::{ChangeSet, EntryState, Mode};
 use setpoint_api::environment::{Approval, Requirement};
-use setpoint_api::price::Price;
 use setpoint_api::review::Decision;
-use setpoint_api::step::{Class, Step};
+use setpoint_api::step::Step;
+use setpoint_core::authority::is_within_price;
 use setpoint_core::count::counted;
 
 use super::policy::Policy;
@@ -26,8 +26,8 @@ pub(crate) struct Approver<'a> {
     user: &'a str,
     /// A key to sign with: its file, or `agent`.
     sign: Option<&'a str>,
-    /// The steps that were shown, by their digests, with the cost that was shown: a digest covers no price.
-    shown: BTreeMap<String, Option<Price>>,
+    /// The steps that were shown, by their digests; these cover no price.
+    shown: BTreeMap<String, Step>,
     /// The steps for which this user can do nothing more; with whether they approved them and nobody else has to.
     settled: BTreeMap<String, bool>,
 }
@@ -55,7 +55,7 @@ impl<'a> Approver<'a> {
         sign: Option<&'a str>,
         steps: impl Iterator<Item = &'s Step>,
     ) -> Approver<'a> {
-        let shown = steps.map(|step| (step.digest.clone(), step.hourly_cost_delta)).collect();
+        let shown = steps.map(|step| (step.digest.clone(), step.clone())).collect();
         Approver { session, user, sign, shown, settled: BTreeMap::new() }
     }
 
@@ -103,7 +103,7 @@ impl<'a> Approver<'a> {
     async fn review(&self, set: &ChangeSet, steps: &[&Step]) -> Result<BTreeSet<String>> {
         let (mut own, mut is_default, mut left, mut approved) = (Vec::new(), true, BTreeSet::new(), BTreeSet::new());
         for step in steps {
-            match part(set, step, self.shown.get(&step.digest).copied().flatten(), self.sign.is_some()) {
+            match part(set, step, self.shown.get(&step.digest).unwrap_or(step), self.sign.is_some()) {
                 Part::Approve { by_default, with_others } => {
                     own.push(*step);
                     is_default &= by_default;
@@ -138,8 +138,8 @@ impl<'a> Approver<'a> {
     }
 }
 
-/// What a user who asks for a step can do for it.
-fn part(set: &ChangeSet, step: &Step, shown: Option<Price>, signs: bool) -> Part {
+/// What a user who asks for a step can do for it, after it was shown to them.
+fn part(set: &ChangeSet, step: &Step, shown: &Step, signs: bool) -> Part {
     let id = inert(&step.id);
     match state(set, step) {
         EntryState::Waiting => {}
@@ -149,14 +149,10 @@ fn part(set: &ChangeSet, step: &Step, shown: Option<Price>, signs: bool) -> Part
         }
         _ => return Part::Nothing,
     }
-    let is_dearer = match (shown, step.hourly_cost_delta) {
-        (Some(shown), Some(now)) => now > shown,
-        (shown, now) => shown != now,
-    };
     let (rules, default) = (Approval { rules: set.spec.rules.clone(), keys: Vec::new() }, Approval::default());
     let needed: Vec<Requirement<'_>> = requirements(&rules, step).collect();
     match () {
-        () if is_dearer && step.classes().contains(&Class::Spend) => {
+        () if !is_within_price(shown, step) => {
             Part::Leave(format!("{id} costs more than was shown and is not approved; {}", others(set)))
         }
         () if needed.iter().any(|needed| !needed.requester_may_approve) => Part::Leave(others(set)),
@@ -260,8 +256,8 @@ mod tests {
             ),
         ];
         for (row, set, signs, expected) in rows {
-            let shown = Some("0.10".parse().expect("a price"));
-            assert_eq!(part(&set, &set.spec.steps[0], shown, signs), expected, "{row}");
+            let shown = Step { hourly_cost_delta: Some("0.10".parse().expect("a price")), ..set.spec.steps[0].clone() };
+            assert_eq!(part(&set, &set.spec.steps[0], &shown, signs), expected, "{row}");
         }
     }
 }
