@@ -1,15 +1,11 @@
 //! What each review is told: whether it counts, and if not, the one reason why.
 
-use std::collections::BTreeSet;
-
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use serde_json::json;
-use setpoint_api::change_set::{ChangeSet, EntryState};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::review::{Review, ReviewStatus};
-use setpoint_api::step::Step;
-use setpoint_core::authority::entry;
 use setpoint_core::conditions;
 use setpoint_core::gate::{Decision, Discount, Outcome};
 use setpoint_core::pod::NoticeKind;
@@ -49,10 +45,7 @@ impl ChangeSets {
             let name = reviewed.review.metadata.name.as_deref().unwrap_or_default();
             let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name));
             let answer = match place {
-                Ok(place) => match taken(&reviewed.review, &case.change_set, &decision.reviews[place].outcome) {
-                    steps if steps.is_empty() => Answer::of(&decision.reviews[place].outcome),
-                    steps => Answer::of(&Outcome::Counted { steps }),
-                },
+                Ok(place) => Answer::of(&decision.reviews[place].outcome),
                 Err(_) => Answer::of(&Outcome::Ignored { reason: Discount::Stale }),
             };
             (&*reviewed.review, answer)
@@ -140,21 +133,6 @@ impl ChangeSets {
     fn reviews(&self, review: &Review) -> Api<Review> {
         Api::namespaced(self.client.clone(), review.metadata.namespace.as_deref().unwrap_or_default())
     }
-}
-
-/// The steps that were taken after a review approved them, where it is judged only now and nobody knows any more who asked for
-/// them: the object may have gone with the step.
-fn taken(review: &Review, change_set: &ChangeSet, judged: &Outcome) -> BTreeSet<String> {
-    let is_unknown = matches!(judged, Outcome::Ignored { reason: Discount::Requester });
-    let given = review.metadata.creation_timestamp.as_ref().filter(|_| is_unknown).map(|time| time.0);
-    let is_taken = |step: &&Step| {
-        let entry = entry(change_set, &step.digest).filter(|_| review.spec.digests.contains(&step.digest));
-        entry.is_some_and(|entry| {
-            let is_over = matches!(entry.state, EntryState::Done | EntryState::Tried);
-            is_over && given.is_some_and(|given| entry.since >= given)
-        })
-    };
-    change_set.spec.steps.iter().filter(is_taken).map(|step| step.id.clone()).collect()
 }
 
 impl Answer {
