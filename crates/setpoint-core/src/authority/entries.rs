@@ -161,7 +161,11 @@ impl Asked<'_> {
         let removes = matches!(self.step.action, Action::Delete | Action::Release);
         match entry.state {
             EntryState::Running => closed(entry, EntryState::Done, "it was begun for an object that is gone", self.now),
-            EntryState::Rejected if self.is_rejected(&entry) => self.kept(entry),
+            _ if !removes && self.is_rejected(&entry) => {
+                let message = self.verdict.filter(|verdict| verdict.is_rejected()).map(Verdict::message);
+                let message = message.or(entry.message.clone());
+                self.kept(in_state(entry, EntryState::Rejected, message, self.now))
+            }
             _ if removes => closed(entry, EntryState::Done, "the object is gone", self.now),
             _ => closed(entry, EntryState::NotWanted, "the object is gone", self.now),
         }

@@ -53,6 +53,7 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let policy = Policy { create: Default::default(), orphans: Orphans::Ignore };
     let change_set = plan(&Input {
         environment: "rack",
+        environment_uid: "uid-of-lab",
         cluster: CLUSTER,
         capabilities: &RACK,
         desired: &desired,
