@@ -145,6 +145,7 @@ impl Manager {
         let lookers: Vec<Arc<dyn Driven>> = vec![
             Runner::new(Machines::new(&context, caches, &planning, &sights), caches, &context),
             Runner::new(ChangeSets::new(&context, caches, &planning), caches, &context),
+            Runner::new(ChangeSetOpener::new(&context, caches), caches, &context),
             Runner::new(Environments::new(&context, caches, environments, &planning), caches, &context),
             Runner::new(Plans::new(&context, caches), caches, &context),
             Runner::new(Goals::new(&context, caches), caches, &context),

@@ -74,7 +74,7 @@ mod tests {
             let policy: ValidatingAdmissionPolicy = serde_json::from_value(policy).expect("a policy");
             let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding).expect("a binding");
             let name = policy.metadata.name.expect("a name");
-            assert_eq!(binding.spec.and_then(|spec| spec.policy_name).as_ref(), Some(&name));
+            assert_eq!(binding.spec.policy_name, name);
             let validations = policy.spec.and_then(|spec| spec.validations).expect("validations");
             assert!(validations.iter().all(|it| it.message.is_some() || it.message_expression.is_some()), "{name}");
             found.push(name);

@@ -67,8 +67,8 @@ impl Session {
 
 fn is_unasked(machine: &Machine, sets: &[ChangeSet]) -> bool {
     let executing = sets.iter().filter(|set| set.spec.mode == Mode::Execute).filter_map(|set| set.status.as_ref());
-    let judged: BTreeSet<&str> =
-        executing.flat_map(|status| &status.entries).map(|entry| entry.digest.as_str()).collect();
+    let open = executing.flat_map(|status| &status.entries).filter(|entry| !entry.state.is_closed());
+    let judged: BTreeSet<&str> = open.map(|entry| entry.digest.as_str()).collect();
     let pending = machine.status.as_ref().and_then(|status| status.pending.as_ref());
     pending.is_some_and(|pending| pending.steps.iter().any(|step| !judged.contains(step.digest.as_str())))
 }
@@ -120,9 +120,10 @@ mod tests {
     #[test]
     fn what_needs_an_approval_is_waited_for_until_a_change_set_lists_it() {
         let rows = [
-            ("no change set lists it", "Execute", "e", true),
-            ("one lists it", "Execute", "d", false),
-            ("a preview lists it", "Preview", "d", true),
+            ("no change set lists it", "Execute", "e", "Waiting", true),
+            ("one lists it", "Execute", "d", "Waiting", false),
+            ("one listed it, and it was taken then", "Execute", "d", "Done", true),
+            ("a preview lists it", "Preview", "d", "Blocked", true),
         ];
         let step = json!({
             "id": "shop/db/delete", "digest": "d", "action": "Delete", "reason": "it goes", "origin": "Desired",
@@ -135,11 +136,11 @@ mod tests {
             "spec": {"environment": "lab"}, "status": {"pending": pending},
         });
         let machine: Machine = serde_json::from_value(machine).expect("a Machine");
-        for (row, mode, digest, expected) in rows {
+        for (row, mode, digest, state, expected) in rows {
             let set = json!({
                 "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "lab-1"},
                 "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol"},
-                "status": {"entries": [{"digest": digest, "state": "Waiting", "since": at}]},
+                "status": {"entries": [{"digest": digest, "state": state, "since": at}]},
             });
             let set: ChangeSet = serde_json::from_value(set).expect("a change set");
             assert_eq!(is_unasked(&machine, &[set]), expected, "{row}");

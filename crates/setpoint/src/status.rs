@@ -19,6 +19,9 @@ use crate::style::{Style, Tone};
 use crate::table::GAP;
 use crate::terminal::{aligned, inert};
 
+/// Where change sets are about Environments themselves: their orphans, and their policy.
+const OF_ENVIRONMENTS: &str = "kube-system";
+
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// Look in all namespaces
@@ -55,7 +58,12 @@ async fn waiting(session: &Session, all: bool) -> Result<Vec<ChangeSet>> {
         true => Api::all(client),
         false => Api::namespaced(client, &session.server.namespace),
     };
-    let list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
+    let mut list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
+    // What is asked of an Environment itself is asked there; not everybody may read it.
+    if !all && session.server.namespace != OF_ENVIRONMENTS {
+        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), OF_ENVIRONMENTS);
+        list.items.extend(sets.list(&ListParams::default()).await.into_iter().flat_map(|list| list.items));
+    }
     let waits = |set: &ChangeSet| {
         let phase = set.status.as_ref().and_then(|status| status.phase);
         set.spec.mode == Mode::Execute && phase == Some(Phase::Waiting)

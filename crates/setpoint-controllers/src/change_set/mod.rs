@@ -116,7 +116,12 @@ impl ChangeSets {
         let ids: BTreeSet<String> = steps.iter().map(|step| step.id.clone()).collect();
         steps.iter_mut().for_each(|step| step.depends_on.retain(|id| ids.contains(id)));
         let policy = stricter(&asked.rules, spec.approval.as_ref());
-        let requesters = Requesters { of_targets: subjects.writers(), ..Requesters::default() };
+        let mut of_targets = subjects.writers();
+        // Nothing is taken any more for an object that is gone, and who asked for what was taken is known of the opening alone.
+        for step in &steps {
+            of_targets.entry(&step.target).or_insert(&asked.requested_by);
+        }
+        let requesters = Requesters { of_targets, ..Requesters::default() };
         setpoint_core::gate::gate(&Input {
             steps: &steps,
             approval: policy.as_ref().or(spec.approval.as_ref()),

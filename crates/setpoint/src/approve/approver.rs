@@ -6,15 +6,14 @@ use anyhow::Result;
 use kube::ResourceExt as _;
 use setpoint_api::change_set::{ChangeSet, EntryState, Mode};
 use setpoint_api::environment::{Approval, Requirement};
-use setpoint_api::price::Price;
 use setpoint_api::review::Decision;
-use setpoint_api::step::{Class, Step};
+use setpoint_api::step::Step;
+use setpoint_core::authority::is_within_price;
 use setpoint_core::count::counted;
 
 use super::policy::Policy;
 use super::review::{Judgement, Verdict, give};
 use super::{entry, message, requirements, state};
-use crate::follow::Followed;
 use crate::session::Session;
 use crate::signature::Signer;
 use crate::terminal::{inert, remark};
@@ -27,10 +26,10 @@ pub(crate) struct Approver<'a> {
     user: &'a str,
     /// A key to sign with: its file, or `agent`.
     sign: Option<&'a str>,
-    /// The steps that were shown, by their digests, with the cost that was shown: a digest covers no price.
-    shown: BTreeMap<String, Option<Price>>,
-    /// The steps for which this user can do nothing more.
-    settled: BTreeSet<String>,
+    /// The steps that were shown, by their digests; these cover no price.
+    shown: BTreeMap<String, Step>,
+    /// The steps for which this user can do nothing more; with whether they approved them and nobody else has to.
+    settled: BTreeMap<String, bool>,
 }
 
 /// What a user can do for a step that a change set lists.
@@ -56,52 +55,64 @@ impl<'a> Approver<'a> {
         sign: Option<&'a str>,
         steps: impl Iterator<Item = &'s Step>,
     ) -> Approver<'a> {
-        let shown = steps.map(|step| (step.digest.clone(), step.hourly_cost_delta)).collect();
-        Approver { session, user, sign, shown, settled: BTreeSet::new() }
+        let shown = steps.map(|step| (step.digest.clone(), step.clone())).collect();
+        Approver { session, user, sign, shown, settled: BTreeMap::new() }
     }
 
     /// Whether a step was shown, and this user has not done for it what they can.
     pub(crate) fn is_meant(&self, digest: &str) -> bool {
-        self.shown.contains_key(digest) && !self.settled.contains(digest)
+        self.shown.contains_key(digest) && !self.settled.contains_key(digest)
+    }
+
+    /// Whether this user has approved a step, and that is all it needs.
+    pub(crate) fn has_approved(&self, digest: &str) -> bool {
+        self.settled.get(digest).is_some_and(|is_approved| *is_approved)
     }
 
     /// Approves steps that wait, as far as change sets list them: of several the oldest, as that is the one that counts.
     pub(crate) async fn approve(
         &mut self,
-        waiting: &BTreeMap<Followed, BTreeSet<String>>,
+        waiting: &BTreeSet<&str>,
         sets: impl Iterator<Item = &ChangeSet>,
     ) -> Result<()> {
-        let waiting: BTreeSet<&String> = waiting.values().flatten().collect();
-        if waiting.is_empty() {
+        if !waiting.iter().any(|digest| self.is_meant(digest)) {
             return Ok(());
         }
         let is_open = |set: &&ChangeSet| set.spec.mode == Mode::Execute && set.metadata.deletion_timestamp.is_none();
         let mut sets: Vec<&ChangeSet> = sets.filter(is_open).collect();
         sets.sort_by_key(|set| (set.creation_timestamp(), set.name_any()));
         for set in sets {
-            let steps =
-                set.spec.steps.iter().filter(|step| waiting.contains(&step.digest) && self.is_meant(&step.digest));
+            let steps = set
+                .spec
+                .steps
+                .iter()
+                .filter(|step| waiting.contains(step.digest.as_str()) && self.is_meant(&step.digest));
             // What no controller has judged there is not asked for, whatever a change set lists.
             let is_open = |step: &&Step| entry(set, step).is_some_and(|entry| !entry.state.is_closed());
             let open: Vec<&Step> = steps.filter(is_open).collect();
             if !open.is_empty() {
-                self.settled.extend(open.iter().map(|step| step.digest.clone()));
-                self.review(set, &open).await?;
+                let approved = self.review(set, &open).await?;
+                let settled = |step: &&Step| (step.digest.clone(), approved.contains(&step.digest));
+                self.settled.extend(open.iter().map(settled));
             }
         }
         Ok(())
     }
 
-    async fn review(&self, set: &ChangeSet, steps: &[&Step]) -> Result<()> {
-        let (mut own, mut is_default, mut left) = (Vec::new(), true, BTreeSet::new());
+    /// Does what this user can for steps, and returns the digests of those that need nobody else.
+    async fn review(&self, set: &ChangeSet, steps: &[&Step]) -> Result<BTreeSet<String>> {
+        let (mut own, mut is_default, mut left, mut approved) = (Vec::new(), true, BTreeSet::new(), BTreeSet::new());
         for step in steps {
-            match part(set, step, self.shown.get(&step.digest).copied().flatten(), self.sign.is_some()) {
+            match part(set, step, self.shown.get(&step.digest).unwrap_or(step), self.sign.is_some()) {
                 Part::Approve { by_default, with_others } => {
                     own.push(*step);
                     is_default &= by_default;
-                    left.extend(with_others.then(|| others(set)));
+                    match with_others {
+                        true => drop(left.insert(others(set))),
+                        false => drop(approved.insert(step.digest.clone())),
+                    }
                 }
-                Part::Nothing => {}
+                Part::Nothing => drop(approved.insert(step.digest.clone())),
                 Part::Leave(why) => drop(left.insert(why)),
             }
         }
@@ -118,16 +129,17 @@ impl<'a> Approver<'a> {
                 void => {
                     remark(&void.to_string());
                     left.insert(others(set));
+                    approved.clear();
                 }
             }
         }
         left.iter().for_each(|why| remark(why));
-        Ok(())
+        Ok(approved)
     }
 }
 
-/// What a user who asks for a step can do for it.
-fn part(set: &ChangeSet, step: &Step, shown: Option<Price>, signs: bool) -> Part {
+/// What a user who asks for a step can do for it, after it was shown to them.
+fn part(set: &ChangeSet, step: &Step, shown: &Step, signs: bool) -> Part {
     let id = inert(&step.id);
     match state(set, step) {
         EntryState::Waiting => {}
@@ -137,14 +149,10 @@ fn part(set: &ChangeSet, step: &Step, shown: Option<Price>, signs: bool) -> Part
         }
         _ => return Part::Nothing,
     }
-    let is_dearer = match (shown, step.hourly_cost_delta) {
-        (Some(shown), Some(now)) => now > shown,
-        (shown, now) => shown != now,
-    };
     let (rules, default) = (Approval { rules: set.spec.rules.clone(), keys: Vec::new() }, Approval::default());
     let needed: Vec<Requirement<'_>> = requirements(&rules, step).collect();
     match () {
-        () if is_dearer && step.classes().contains(&Class::Spend) => {
+        () if !is_within_price(shown, step) => {
             Part::Leave(format!("{id} costs more than was shown and is not approved; {}", others(set)))
         }
         () if needed.iter().any(|needed| !needed.requester_may_approve) => Part::Leave(others(set)),
@@ -248,8 +256,8 @@ mod tests {
             ),
         ];
         for (row, set, signs, expected) in rows {
-            let shown = Some("0.10".parse().expect("a price"));
-            assert_eq!(part(&set, &set.spec.steps[0], shown, signs), expected, "{row}");
+            let shown = Step { hourly_cost_delta: Some("0.10".parse().expect("a price")), ..set.spec.steps[0].clone() };
+            assert_eq!(part(&set, &set.spec.steps[0], &shown, signs), expected, "{row}");
         }
     }
 }

@@ -28,8 +28,10 @@ use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
 
-/// For how long something must have waited before it is said to: what was just approved goes on in a moment.
+/// For how long something must have waited before it is said to.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for what was just approved, and goes on as soon as its controller has seen that.
+const APPROVED: Duration = Duration::from_secs(15);
 /// For how long anything is followed at most: a clock cannot tell every time that a number can.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -175,12 +177,11 @@ pub(crate) async fn follow(
     let mut world = World { aims, ..World::default() };
     let (mut progress, deadline) = (Progress::new(), Instant::now() + within.min(LONGEST));
     loop {
-        let mut unapproved = BTreeMap::new();
         if let Some(approver) = &mut approver {
-            approver.approve(&world.unapproved(approver), world.sets.values()).await?;
-            unapproved = world.unapproved(approver);
+            let pending: BTreeSet<&str> = world.machines.keys().flat_map(|followed| world.pending(followed)).collect();
+            approver.approve(&pending, world.sets.values()).await?;
         }
-        let (followup, next) = world.look(&unapproved, &mut progress, Instant::now());
+        let (followup, next) = world.look(approver.as_ref(), &mut progress, Instant::now());
         let Some(next) = next.filter(|_| Instant::now() < deadline) else { return Ok(followup) };
         tokio::select! {
             event = events.next() => match event {
@@ -286,23 +287,21 @@ impl World {
         }
     }
 
-    /// The steps that wait and are the approver's to approve, by their digests. What is of before the write is not meant.
-    fn unapproved(&self, approver: &Approver<'_>) -> BTreeMap<Followed, BTreeSet<String>> {
-        let machines = self.machines.iter().filter_map(|(followed, machine)| {
-            let needed = self.aims.get(followed)?.generation(machine);
-            let pending = machine.status.as_ref()?.pending.as_ref().filter(|pending| pending.generation >= needed)?;
-            let digests =
-                pending.steps.iter().map(|step| step.digest.as_str()).filter(|digest| approver.is_meant(digest));
-            let digests: BTreeSet<String> = digests.map(str::to_owned).collect();
-            (!digests.is_empty() && observed(machine) >= needed).then(|| (followed.clone(), digests))
+    /// The steps of a Machine that need an approval, by their digests; none where they are of before what was written.
+    fn pending<'a>(&'a self, followed: &Followed) -> impl Iterator<Item = &'a str> + use<'a> {
+        let machine = self.machines.get(followed).zip(self.aims.get(followed));
+        let current = machine.filter(|(machine, aim)| observed(machine) >= aim.generation(machine));
+        let pending = current.and_then(|(machine, aim)| {
+            let pending = machine.status.as_ref()?.pending.as_ref()?;
+            (pending.generation >= aim.generation(machine)).then_some(pending)
         });
-        machines.collect()
+        pending.into_iter().flat_map(|pending| &pending.steps).map(|step| step.digest.as_str())
     }
 
     /// How far everything is, and when to look again if nothing happens; never, if nothing moves any more.
     fn look(
         &mut self,
-        unapproved: &BTreeMap<Followed, BTreeSet<String>>,
+        approver: Option<&Approver<'_>>,
         progress: &mut Progress,
         now: Instant,
     ) -> (Followup, Option<Instant>) {
@@ -313,21 +312,24 @@ impl World {
                 true => standing(self.machines.get(followed), aim),
                 false => Standing::Moving("not looked at yet".to_owned()),
             };
-            let steps = unapproved.get(followed).map(BTreeSet::len);
-            let again = match (&standing, steps) {
-                (Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_), _) => None,
-                (Standing::Moving(_), _) | (Standing::Waiting(_), Some(_)) => Some(now + Duration::from_secs(3600)),
-                (Standing::Waiting(_), None) => {
+            let wanted = self.pending(followed).filter(|step| approver.is_some_and(|it| it.is_meant(step))).count();
+            let is_approved = self.pending(followed).any(|step| approver.is_some_and(|it| it.has_approved(step)));
+            let is_stuck = wanted == 0 && matches!(standing, Standing::Waiting(_));
+            let again = match &standing {
+                Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_) => None,
+                Standing::Moving(_) | Standing::Waiting(_) if !is_stuck => Some(now + Duration::from_secs(3600)),
+                Standing::Moving(_) | Standing::Waiting(_) => {
                     let since = *self.stuck.entry(followed.clone()).or_insert(now);
-                    (now < since + PATIENCE).then(|| since + PATIENCE)
+                    let until = since + if is_approved { APPROVED } else { PATIENCE };
+                    (now < until).then_some(until)
                 }
             };
-            if !matches!((&standing, steps), (Standing::Waiting(_), None)) {
+            if !is_stuck {
                 self.stuck.remove(followed);
             }
-            let told = match (&standing, steps) {
-                (Standing::Waiting(_), Some(steps)) => {
-                    format!("waits until a change set lists {} to approve", counted(steps, "step"))
+            let told = match (&standing, wanted) {
+                (Standing::Waiting(_), 1..) => {
+                    format!("waits until a change set lists {} to approve", counted(wanted, "step"))
                 }
                 _ => standing.told(),
             };
