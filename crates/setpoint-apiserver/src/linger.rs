@@ -13,30 +13,45 @@ use tokio::sync::Semaphore;
 
 use crate::listener::Lease;
 
-/// How many bodies are read on at once; of more than these the connection is closed at once.
+/// How many bodies of known callers are read on at once, and as many of strangers; of more than these the connection is
+/// closed at once.
 const AT_ONCE: usize = 512;
+
+/// Whose body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Known,
+    Stranger,
+}
 
 /// How much is read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bound {
-    pub(crate) bytes: u64,
-    pub(crate) time: Duration,
+struct Bound {
+    bytes: u64,
+    time: Duration,
 }
 
-impl Bound {
-    /// Of somebody who is known.
-    pub(crate) const KNOWN: Bound = Bound { bytes: 256 << 20, time: Duration::from_secs(30) };
-    /// Of somebody whom nobody knows: as much as a request may have that is in order, and a little more.
-    pub(crate) const STRANGER: Bound = Bound { bytes: 4 << 20, time: Duration::from_secs(5) };
+impl Sender {
+    const fn bound(self) -> Bound {
+        match self {
+            Sender::Known => Bound { bytes: 256 << 20, time: Duration::from_secs(30) },
+            // As much as a request may have that is in order, and a little more.
+            Sender::Stranger => Bound { bytes: 4 << 20, time: Duration::from_secs(5) },
+        }
+    }
 }
 
-/// Those bodies that are being read on.
+/// Those bodies that are being read on. Strangers, however many, take no place from known callers.
 #[derive(Debug)]
-pub(crate) struct Lingering(Arc<Semaphore>);
+pub(crate) struct Lingering {
+    known: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
+}
 
 impl Default for Lingering {
     fn default() -> Lingering {
-        Lingering(Arc::new(Semaphore::new(AT_ONCE)))
+        let places = || Arc::new(Semaphore::new(AT_ONCE));
+        Lingering { known: places(), strangers: places() }
     }
 }
 
@@ -46,13 +61,18 @@ impl Lingering {
     pub(crate) fn read_on<B>(
         &self,
         body: B,
-        bound: Bound,
+        sender: Sender,
         connection: Option<&Lease>,
         stopping: tokio::sync::watch::Receiver<bool>,
     ) where
         B: Body<Data: Send, Error: Send> + Send + Unpin + 'static,
     {
-        let Ok(permit) = self.0.clone().try_acquire_owned() else { return };
+        let places = match sender {
+            Sender::Known => &self.known,
+            Sender::Stranger => &self.strangers,
+        };
+        let Ok(permit) = places.clone().try_acquire_owned() else { return };
+        let bound = sender.bound();
         let connection = connection.map(Lease::take);
         tokio::spawn(async move {
             let _held = (permit, connection);
@@ -108,16 +128,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_many_are_read_on_at_once() {
+    async fn only_so_many_are_read_on_at_once_and_strangers_take_no_place_of_others() {
         let lingering = Lingering::default();
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let endless = || StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
         for _ in 0..2 * AT_ONCE {
-            lingering.read_on(endless(), Bound::KNOWN, None, stopping.clone());
+            lingering.read_on(endless(), Sender::Stranger, None, stopping.clone());
         }
-        assert_eq!(lingering.0.available_permits(), 0);
+        let free = || (lingering.strangers.available_permits(), lingering.known.available_permits());
+        assert_eq!(free(), (0, AT_ONCE));
+        lingering.read_on(endless(), Sender::Known, None, stopping.clone());
+        assert_eq!(free(), (0, AT_ONCE - 1), "a known caller has a place");
         stop.send_replace(true);
-        let all = tokio::time::timeout(Duration::from_secs(20), lingering.0.acquire_many(AT_ONCE as u32)).await;
-        all.expect("a stop ends them").expect("it is never closed").forget();
+        for places in [&lingering.strangers, &lingering.known] {
+            let all = tokio::time::timeout(Duration::from_secs(20), places.acquire_many(AT_ONCE as u32)).await;
+            all.expect("a stop ends them").expect("it is never closed").forget();
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::authorization::{Access, Decision};
 use crate::custom::Definitions;
 use crate::failure::{Failure, Result};
 use crate::fairness::{Fairness, Held, Holding, Limits, Place, Seat, Work};
-use crate::linger::{Bound, Lingering};
+use crate::linger::{Lingering, Sender};
 use crate::listener::Lease;
 use crate::live_policy::{self, LivePolicy};
 use crate::metrics::Metrics;
@@ -258,8 +258,8 @@ impl Server {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if !body.is_end_stream() {
-                let (bound, connection) = (about.lingers, parts.extensions.get::<Lease>());
-                self.0.lingering.read_on(body, bound, connection, self.0.stopping());
+                let connection = parts.extensions.get::<Lease>();
+                self.0.lingering.read_on(body, about.sender, connection, self.0.stopping());
             }
         }
         self.0.metrics.observe(about.verb, &about.resource, response.status(), started.elapsed());
@@ -285,7 +285,7 @@ impl Server {
         }
         let caller = authentication::authenticate(&self.0, parts).await?;
         about.is_from(&caller);
-        about.lingers = Bound::KNOWN;
+        about.sender = Sender::Known;
         let caller = authentication::impersonate(&self.0, caller, &parts.headers)?;
         about.is_from(&caller);
         let access = Access::of(&target, parts.uri.path(), &parts.method, &query);
@@ -421,7 +421,7 @@ struct About {
     deprecation: Option<String>,
     body_read: bool,
     /// How much of the body is read after the answer, if it was not read before.
-    lingers: Bound,
+    sender: Sender,
     /// What is written down of the request; a write takes it along.
     record: Option<audit::Request>,
 }
@@ -433,7 +433,7 @@ impl Default for About {
             resource: String::new(),
             deprecation: None,
             body_read: false,
-            lingers: Bound::STRANGER,
+            sender: Sender::Stranger,
             record: None,
         }
     }

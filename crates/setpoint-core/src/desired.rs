@@ -38,6 +38,8 @@ pub struct Desired {
     pub protected: bool,
     /// What is to become of the guest when the object goes.
     pub deletion_policy: DeletionPolicy,
+    /// The volumes that must not be deleted, nor the guest that has them.
+    pub protected_volumes: Vec<Box<str>>,
     /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
     /// Since when its time has been over, if it is to go for that and not with its object.
@@ -65,6 +67,8 @@ pub struct Record {
     pub spec_digest: Option<Box<str>>,
     /// The fields and keys that were then written from Secrets.
     pub secrets: Vec<Box<str>>,
+    /// Whether the guest or a volume of it was protected since the object was last as desired.
+    pub was_protected: bool,
     /// Calls that were begun and whose outcome is not on record yet.
     pub intents: Vec<Intent>,
     /// When that was observed which the record tells. An earlier look knows less than the record and proves nothing.
@@ -105,7 +109,8 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
-            deletion_policy: DeletionPolicy::default(),
+            deletion_policy: DeletionPolicy::Delete,
+            protected_volumes: Vec::new(),
             deletion: None,
             expired_at: None,
             muted: Vec::new(),
@@ -119,6 +124,15 @@ impl Desired {
         let mut intents = self.record.intents.iter();
         self.record.provider_id.as_deref() == Some(provider_id)
             || intents.any(|intent| intent.provider_id.as_deref() == Some(provider_id))
+    }
+
+    /// Why the guest must not be removed, if it must not.
+    pub(crate) fn protection(&self) -> Option<String> {
+        match self.protected_volumes.first() {
+            _ if self.protected => Some("it is protected".to_owned()),
+            Some(volume) => Some(format!("its volume {volume} is protected")),
+            None => None,
+        }
     }
 
     /// Why the guest goes, once it is to.

@@ -73,8 +73,9 @@ pub fn desire(machine: &Machine, sources: &[Source]) -> Result<Desired, Vec<Refu
         create: spec.create,
         depends_on: spec.depends_on.iter().map(|name| Target { name: name.clone(), ..own.clone() }).collect(),
         protected: is_protected(metadata),
-        deletion_policy: spec.deletion_policy,
-        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy),
+        deletion_policy: spec.deletion_policy(),
+        protected_volumes: spec.protected_volumes().map(Into::into).collect(),
+        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
         muted: muted.iter().map(|field| field.as_str().into()).collect(),
         record: machine.status.as_ref().map(record).unwrap_or_default(),
         ..Desired::new(own, metadata.uid.as_deref().unwrap_or_default())
@@ -87,7 +88,7 @@ pub fn claim(machine: &Machine) -> Desired {
     Desired {
         created_at: created_at(metadata),
         provider_id: spec.provider_id.as_deref().map(Into::into),
-        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy),
+        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
         record: machine.status.as_ref().map(record).unwrap_or_default(),
         ..Desired::new(target(metadata), metadata.uid.as_deref().unwrap_or_default())
     }
@@ -111,6 +112,7 @@ fn record(status: &MachineStatus) -> Record {
         provider_id: status.provider_id.as_deref().map(Into::into),
         spec_digest: status.spec_digest.as_deref().map(Into::into),
         observed_at: status.observed_at,
+        was_protected: !status.protected.is_empty(),
         secrets: status.secret_fields.iter().map(|path| path.as_str().into()).collect(),
         intents: status
             .intents

@@ -37,7 +37,7 @@ mod subscription;
 mod tables;
 mod watching;
 
-pub use disk::{close_to_others, make_private, write as write_private};
+pub use disk::{close_to_others, keep_owner, make_folder, make_private, write as write_private, write_own};
 pub use embedded::{EmbeddedStore, OpenError};
 pub use histogram::Histogram;
 pub use key::{KeyId, NoRandomness};

@@ -10,18 +10,18 @@ use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Server, Setup, Surroundings, Users, audit, kinds};
 use setpoint_controllers::environment::Sights;
-use setpoint_store::{EmbeddedStore, KeyFile, MemoryStore, Sealing, Store};
+use setpoint_store::{At, EmbeddedStore, KeyFile, MemoryStore, Range, Sealing, Store};
 use tokio::task::JoinSet;
 
 use crate::controllers::{self, Controllers, Shared};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, STORE};
 use crate::issuer;
 use crate::local::Local;
 use crate::pods::Pods;
 use crate::secrets::KEYS;
 
-/// The store, in the data folder.
-const STORE: &str = "store";
+/// Where Environments are stored.
+const ENVIRONMENTS: &str = "/setpoint.dev/environments/";
 /// How long what is under way may take after the program was told to stop.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
@@ -194,10 +194,18 @@ async fn open_server(store: &Arc<dyn Store>, setup: Setup) -> Result<(Server, St
 /// The store in the data folder, with Secrets sealed on disk.
 async fn open_embedded(data: &DataDir) -> Result<EmbeddedStore> {
     data.check_store()?;
+    if data.is_of_former_version() {
+        data.settle(holds_environments(&copy_embedded(data.path()).await?).await?)?;
+    }
     let (path, sealing) = (data.file(STORE), sealing(data.path()));
     let shown = path.display().to_string();
     let open = move || EmbeddedStore::open_sealed(&path, setpoint_store::Options::default(), sealing);
     tokio::task::spawn_blocking(open).await?.with_context(|| format!("cannot open the store in {shown}"))
+}
+
+async fn holds_environments(store: &MemoryStore) -> Result<bool> {
+    let found = store.range(Range { scope: ENVIRONMENTS, after: None, limit: 1, at: At::Now }).await?;
+    Ok(!found.entries.is_empty())
 }
 
 /// What the store in a folder holds, in memory; an empty one where there is none.

@@ -89,7 +89,7 @@ fn word(residence: Option<&Residence>) -> &'static str {
 fn text(path: &Path, identity: Option<&Identity>, residence: Option<&Residence>, format: Option<&str>) -> String {
     let mut lines = vec![format!("data directory: {}", path.display())];
     match identity {
-        None => lines.push("control plane:  it has no id yet; the next start of `setpoint up` gives it one".to_owned()),
+        None => lines.push("control plane:  it has no id yet; `setpoint up` gives it one, or, where Environments are stored, `data adopt`".to_owned()),
         Some(identity) => {
             lines.push(format!("control plane:  {}", identity.id));
             lines.push(format!("marks guests:   {}", identity.cluster.as_deref().unwrap_or("not yet")));

@@ -5,10 +5,12 @@
 //! | [`identity`] | which control plane it is, and whether it lives here |
 //! | [`location`] | where commands find it, and which of them make it |
 //! | `modes` | what others may do with what lies in it |
+//! | `ownership` | whose it is, where root works in the folder of a user |
 
 pub(crate) mod identity;
 pub(crate) mod location;
 mod modes;
+mod ownership;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
@@ -33,9 +35,12 @@ pub(crate) struct DataDir {
     path: PathBuf,
     /// Locked for as long as it is open; the kernel unlocks it however the process ends.
     _lock: File,
-    /// Who acts here, if anybody does.
+    /// Who acts here, if anybody does, and that is known.
     identity: Mutex<Option<Identity>>,
 }
+
+/// Where the store lies.
+pub(crate) const STORE: &str = "store";
 
 impl DataDir {
     /// Makes the folder if it is missing, locks it against a second process, and sees that its control plane lives here.
@@ -48,7 +53,7 @@ impl DataDir {
         let data = DataDir::locked(path)?;
         let identity = data.claim()?;
         modes::close_to_others(path).with_context(|| format!("cannot close {} to others", path.display()))?;
-        *data.identity.lock() = Some(identity);
+        *data.identity.lock() = identity;
         Ok(data)
     }
 
@@ -83,8 +88,9 @@ impl DataDir {
         }
     }
 
-    /// Sees that the control plane of this folder lives here. One that is new, or of a former version, is given an id.
-    fn claim(&self) -> Result<Identity> {
+    /// Sees that the control plane of this folder lives here. One that is new is given an id. One of a former version is not,
+    /// until it is known what its store holds.
+    fn claim(&self) -> Result<Option<Identity>> {
         let shown = self.path.display();
         let Some(identity) = Identity::read(&self.path)? else {
             ensure!(
@@ -93,13 +99,16 @@ impl DataDir {
                  acts for its guests, say `setpoint data adopt --data-dir {shown}`",
                 identity::FILE
             );
-            return Identity::new(&self.path, self.had_store());
+            return match self.holds_store() {
+                true => Ok(None),
+                false => Identity::new(&self.path, self.had_store()).map(Some),
+            };
         };
         match residence(&identity, &Identity::found(&self.path)?) {
-            Residence::Here => Ok(identity),
+            Residence::Here => Ok(Some(identity)),
             Residence::Renamed => {
                 tracing::info!(from = %identity.home.path.display(), to = %shown, "the data folder has another path or device");
-                identity.write(&self.path)
+                identity.write(&self.path).map(Some)
             }
             away => bail!(self.refusal(&identity, &away)),
         }
@@ -146,11 +155,31 @@ impl DataDir {
         Ok((before, identity))
     }
 
+    /// Whether a former version wrote the store, which gave no ids: then this may be a backup of a folder that lives elsewhere.
+    pub(crate) fn is_of_former_version(&self) -> bool {
+        self.identity.lock().is_none()
+    }
+
+    /// Gives an id to the folder of a former version, by what its store holds. One that holds Environments may act for guests
+    /// for which another one acts, so a person has to say which one lives.
+    pub(crate) fn settle(&self, holds_environments: bool) -> Result<()> {
+        let shown = self.path.display();
+        ensure!(
+            !holds_environments,
+            "nothing acts on {shown}: a former version wrote it, and it does not say that its control plane lives here, so it \
+             may be a copy or a restored backup. Two that act for the same guests undo each other's work. If nothing else acts \
+             for them, say `setpoint data adopt --data-dir {shown}` once; looking (`setpoint status`, `drift`, `plan`) is \
+             possible meanwhile"
+        );
+        *self.identity.lock() = Some(Identity::new(&self.path, self.had_store())?);
+        Ok(())
+    }
+
     /// Sees that the store is there that was, before one is opened.
     pub(crate) fn check_store(&self) -> Result<()> {
         let had_store = self.identity.lock().as_ref().is_some_and(|identity| identity.has_store);
         ensure!(
-            !had_store || self.file("store/format").exists() || self.file("store/engine").exists(),
+            !had_store || self.holds_store(),
             "the store of the control plane in {} is missing; restore the whole directory from one backup",
             self.path.display()
         );
@@ -178,7 +207,11 @@ impl DataDir {
 
     /// Whether a store was ever made here, as far as a folder of a former version shows it.
     fn had_store(&self) -> bool {
-        ["store/format", "store/engine", "secrets.key"].iter().any(|name| self.file(name).exists())
+        self.holds_store() || self.file("secrets.key").exists()
+    }
+
+    fn holds_store(&self) -> bool {
+        ["store/format", "store/engine"].iter().any(|name| self.file(name).exists())
     }
 
     /// Whether the store was written by a version that gives each directory an id.
@@ -257,6 +290,17 @@ impl DataDir {
     }
 }
 
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // What root's engine and providers made would keep the user from opening it whose folder it is.
+        for name in [STORE, "environments", "pods"] {
+            if let Err(error) = ownership::give(&self.path, name) {
+                tracing::warn!(%error, folder = name, "its owner may not be able to read all of the data folder");
+            }
+        }
+    }
+}
+
 /// Tells the directory in which a control plane lived that it lives in another, if it is there and is that one. It is kept
 /// locked meanwhile: who acts there is to be stopped first.
 fn give_up(identity: &Identity, to: &Path) -> Result<Option<DataDir>> {
@@ -276,7 +320,8 @@ fn give_up(identity: &Identity, to: &Path) -> Result<Option<DataDir>> {
 fn lock_file(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(false).write(true).mode(0o600);
-    options.open(path).with_context(|| format!("cannot open {}", path.display()))
+    let opened = options.open(path).and_then(|file| setpoint_store::keep_owner(&file, path).map(|()| file));
+    opened.with_context(|| format!("cannot open {}", path.display()))
 }
 
 #[cfg(test)]

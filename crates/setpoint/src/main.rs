@@ -21,6 +21,7 @@ mod follow;
 mod get;
 mod history;
 mod import;
+mod init;
 mod issuer;
 mod kubeconfig;
 mod local;
@@ -72,6 +73,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a first Environment to start from
+    Init(init::Init),
     /// Run the control plane in this process
     Up(up::Up),
     /// Run a part of the control plane in this process
@@ -103,7 +106,7 @@ enum Command {
     Audit(audit::Audit),
     /// Show which Plan serves a Goal, and why no other does
     Resolve(resolve::Resolve),
-    /// Say who may use an Environment
+    /// Say who may use an Environment, or put its rules in force
     #[command(subcommand)]
     Env(environment::Env),
     /// Check documents before a server sees them
@@ -148,6 +151,7 @@ fn visible() -> ExitCode {
     };
     let done = |result: anyhow::Result<()>| result.map(Outcome::from);
     let result = match arguments.command {
+        Command::Init(init) => done(init.run()),
         Command::Up(up) => done(up.run()),
         Command::Serve(serve) => done(serve.run()),
         Command::Plan(plan) => plan.run(),

@@ -88,9 +88,10 @@ impl Up {
         let stop = stop::signal()?;
         let connections = allow_connections()?;
         let data = Location::of(self.data_dir.as_deref())?.make()?;
+        // Before the authority: a folder that has none is new, also where a look has left keys in it.
+        user::make_roster(data.path())?;
         let authority = Authority::open(&data, Timestamp::now())?;
         let token = admin_token(&data)?;
-        user::make_roster(data.path())?;
         let users = Users::new([(token.clone(), administrator())]).with_file(data.file(USERS))?;
         let listener = TcpListener::bind(self.listen)
             .await

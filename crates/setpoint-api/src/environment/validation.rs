@@ -1,6 +1,6 @@
 //! What an Environment must be like.
 
-use super::Environment;
+use super::{Environment, windows};
 use crate::field::{Errors, Path};
 use crate::names;
 use crate::rules;
@@ -29,6 +29,7 @@ impl Environment {
         if let Some(approval) = &spec.approval {
             approval.validate(&SPEC.field("approval"), &mut errors);
         }
+        windows::validate(&spec.windows, &SPEC.field("windows"), &mut errors);
         if let Some(notifications) = &spec.notifications {
             notifications.validate(&SPEC.field("notifications"), &mut errors);
         }

@@ -19,6 +19,8 @@ pub const MAX_INTENTS: usize = 16;
 pub const MAX_DRIFT: usize = 256;
 /// How many of the last steps are on record.
 pub const MAX_DONE: usize = 32;
+/// How many marks of protection are on record.
+pub const MAX_PROTECTED: usize = 64;
 
 /// What is known of a Machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, KubeSchema)]
@@ -67,6 +69,12 @@ pub struct MachineStatus {
     /// The steps that need an approval, whether or not they have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSteps>,
+    /// What was protected at any time since the Machine was last `Synced`: `guest` for the Machine itself, `volumes.NAME` for
+    /// a volume. To delete or replace it needs the approvals of a destructive step even if the mark was just taken off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub protected: Vec<String>,
     /// Fields that are not as desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]

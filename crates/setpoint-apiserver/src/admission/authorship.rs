@@ -93,9 +93,7 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
             false => Some(also(kept.as_deref(), UNKNOWN)),
         },
         Some(_) if !is_new => kept,
-        Some(before) if own(resource) == Some("machines") && !is_carried_out(before) => {
-            Some(also(kept.as_deref(), writer))
-        }
+        Some(before) if !is_carried_out(resource, before) => Some(also(kept.as_deref(), writer)),
         _ => Some(writer.to_owned()),
     };
     let annotations = &mut after["metadata"]["annotations"];
@@ -138,12 +136,19 @@ fn also(before: Option<&str>, writer: &str) -> String {
     names.join("\n")
 }
 
-/// Whether what a Machine asks for is done, so that nobody waits for leave to do it.
-fn is_carried_out(machine: &Value) -> bool {
-    let (metadata, status) = (&machine["metadata"], &machine["status"]);
-    let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    let is_synced = conditions.any(|condition| condition["type"] == "Synced" && condition["status"] == "True");
-    is_synced && !goes(machine) && status["observedGeneration"] == metadata["generation"]
+/// Whether what an object asks for is done, so that nobody waits for leave to do it: a Machine, or an Environment whose policy is
+/// in force as it is written.
+fn is_carried_out(resource: &Resource, object: &Value) -> bool {
+    let (metadata, status) = (&object["metadata"], &object["status"]);
+    let says = |type_: &str, word: &str| {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.any(|condition| condition["type"] == type_ && condition["status"] == word)
+    };
+    let is_done = match own(resource) {
+        Some("machines") => says("Synced", "True"),
+        _ => !says("PolicyInForce", "False"),
+    };
+    is_done && !goes(object) && status["observedGeneration"] == metadata["generation"]
 }
 
 /// What an object's metadata orders: whether it goes, with what it goes, whether it is protected, and what of its drift is

@@ -2,9 +2,10 @@
 //! in the namespace of the object.
 //!
 //! `use` is asked of who writes the spec of a Machine or an App, and `adopt` as well where the spec names something that is
-//! there already: a guest or a volume by its `providerId`. Of a Pod, `use` is asked of its ServiceAccount where it comes to
-//! a node, whoever puts it there: so what makes Pods for others needs no rule of its own. What stands is not asked about
-//! again, and neither are status, metadata and deletion: to take `use` away stops writes, not guests.
+//! there already: a guest or a volume by its `providerId`. The same is asked of who has it planned in a ChangeSet. Of a Pod,
+//! `use` is asked of its ServiceAccount where it comes to a node, whoever puts it there: so what makes Pods for others needs
+//! no rule of its own. What stands is not asked about again, and neither are status, metadata and deletion: to take `use`
+//! away stops writes, not guests.
 
 use std::collections::BTreeSet;
 
@@ -38,6 +39,37 @@ pub(super) fn check(policy: &Policy, change: &Change<'_>) -> Result<()> {
     let adopts = provider_ids(spec).difference(&provider_ids(was)).next().is_some();
     let verbs: &[&str] = if adopts { &[USE, ADOPT] } else { &[USE] };
     ask(policy, &change.caller.identity, verbs, text_at(spec, &["environment"]), change)
+}
+
+/// Asks the same of who has it planned what would be done for Machines: a plan tells what guests are like.
+pub(super) async fn check_proposal(server: &Shared, change: &Change<'_>) -> Result<()> {
+    let is_change_set = change.resource.group == setpoint_api::GROUP && change.resource.plural == "changesets";
+    let (None, Some(after), true) = (change.before, change.after, is_change_set) else { return Ok(()) };
+    let proposed = after["spec"]["objects"].as_array().map_or(&[][..], Vec::as_slice);
+    if proposed.is_empty() || serves(&change.caller.identity.user) {
+        return Ok(());
+    }
+    let (mut uses, mut adopts) = (false, false);
+    for object in proposed {
+        let stored = stored_machine(server, change.namespace, text_at(object, &["metadata", "name"])).await?;
+        uses |= stored["spec"] != object["spec"];
+        adopts |= provider_ids(&object["spec"]).difference(&provider_ids(&stored["spec"])).next().is_some();
+    }
+    let verbs: &[&str] = match (uses, adopts) {
+        (_, true) => &[USE, ADOPT],
+        (true, false) => &[USE],
+        (false, false) => &[],
+    };
+    let environment = text_at(after, &["spec", "environment"]);
+    ask(&server.policy.read(), &change.caller.identity, verbs, environment, change)
+}
+
+/// A Machine as it is stored; null if it is not.
+async fn stored_machine(server: &Shared, namespace: Option<&str>, name: &str) -> Result<Value> {
+    let registry = server.registry();
+    let Some(machines) = registry.kept_as(setpoint_api::GROUP, "machines") else { return Ok(Value::Null) };
+    let entry = server.store.get(&machines.key(namespace, name), At::Now).await?.value;
+    Ok(entry.map(|entry| machines.value(&Stored::from(&entry))).unwrap_or_default())
 }
 
 /// Asks of a Pod's ServiceAccount whether it may use the Environment of the node that the Pod comes to.
@@ -160,7 +192,7 @@ mod tests {
             machine["metadata"]["labels"] = json!({"team": "shop"});
             machine["status"] = json!({"providerId": "100"});
         }
-        type Row<'a> = (&'a str, &'a str, Option<Value>, Option<Value>, Result<(), &'a str>);
+        type Row<'a> = (&'a str, &'a str, Option<Value>, Option<Value>, std::result::Result<(), &'a str>);
         let rows: [Row<'_>; 17] = [
             ("who may use makes one", "ursula", None, plain(), Ok(())),
             ("who may not use makes one", "carol", None, plain(), Err("--user carol --verbs use`")),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ impl File {
     pub fn open(path: impl Into<PathBuf>, rotation: Rotation) -> io::Result<File> {
         let path = path.into();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            setpoint_store::make_folder(folder)?;
         }
         let mut file = File { path, rotation, file: None, bytes: 0, within_line: false };
         file.reopen()?;
@@ -42,6 +42,7 @@ impl File {
 
     fn reopen(&mut self) -> io::Result<&mut fs::File> {
         let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&self.path)?;
+        setpoint_store::keep_owner(&file, &self.path)?;
         self.bytes = file.metadata()?.len();
         Ok(self.file.insert(file))
     }

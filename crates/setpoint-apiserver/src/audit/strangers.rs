@@ -28,8 +28,7 @@ impl Budget {
 
     /// Spends what a line takes; false if that is more than there is.
     pub(super) fn spend(&mut self, bytes: usize, now: Instant) -> bool {
-        let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
-        self.bytes = (self.bytes + earned).min(self.most);
+        self.bytes = self.left(now);
         self.at = now;
         let cost = f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
         let enough = cost <= self.bytes;
@@ -37,6 +36,16 @@ impl Budget {
             self.bytes -= cost;
         }
         enough
+    }
+
+    /// Whether all that was spent has come back.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.left(now) >= self.most
+    }
+
+    fn left(&self, now: Instant) -> f64 {
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        (self.bytes + earned).min(self.most)
     }
 }
 

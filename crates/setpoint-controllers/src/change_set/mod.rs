@@ -38,8 +38,9 @@ use setpoint_api::planspec::gate::Gate;
 use setpoint_api::price::Price;
 use setpoint_api::step::Step;
 use setpoint_core::authority::{self, Progress, UNWANTED_FOR, stricter};
-use setpoint_core::gate::{Decision, Input, Judged, Requesters, Usage, Verdict};
+use setpoint_core::gate::{Decision, Input, Judged, Level, Requesters, Usage, Verdict};
 use setpoint_core::plan;
+use setpoint_core::stricter::rules_for;
 
 pub use self::case::{Case, cases};
 pub use self::opener::ChangeSetOpener;
@@ -102,12 +103,12 @@ impl ChangeSets {
 
     /// What the gate says of the open steps now.
     fn decide(&self, case: &Case, subjects: &Subjects<'_>, environment: &Environment, now: Timestamp) -> Decision {
-        let (spec, status) = (&environment.spec, environment.status.as_ref());
-        let usage = Usage {
+        let status = environment.status.as_ref();
+        let usage = Usage::from(Level {
             instances: status.and_then(|status| status.instances),
             gpus: status.and_then(|status| status.gpus),
             hourly_cost: status.and_then(|status| status.hourly_cost),
-        };
+        });
         let (metadata, asked) = (&case.change_set.metadata, &case.change_set.spec);
         let open = case.open();
         let mut steps: Vec<Step> = asked.steps.clone();
@@ -115,7 +116,8 @@ impl ChangeSets {
         // What a step depends on that needs no approval is seen to by its controller.
         let ids: BTreeSet<String> = steps.iter().map(|step| step.id.clone()).collect();
         steps.iter_mut().for_each(|step| step.depends_on.retain(|id| ids.contains(id)));
-        let policy = stricter(&asked.rules, spec.approval.as_ref());
+        let rules = rules_for(environment, &steps);
+        let policy = stricter(&asked.rules, rules.approval.as_ref());
         let mut of_targets = subjects.writers();
         // Nothing is taken any more for an object that is gone, and who asked for what was taken is known of the opening alone.
         for step in &steps {
@@ -124,13 +126,14 @@ impl ChangeSets {
         let requesters = Requesters { of_targets, ..Requesters::default() };
         setpoint_core::gate::gate(&Input {
             steps: &steps,
-            approval: policy.as_ref().or(spec.approval.as_ref()),
-            guardrails: spec.guardrails.as_ref(),
+            approval: policy.as_ref().or(rules.approval.as_ref()),
+            guardrails: rules.guardrails.as_ref(),
+            windows: &rules.windows,
             expires_at: None,
             evidence: &case.evidence(),
             ledger: status.map_or(&[][..], |status| &status.ledger),
             under_way: &BTreeSet::new(),
-            usage,
+            usage: &usage,
             gpus: &BTreeMap::new(),
             requesters: &requesters,
             cluster_uid: self.planning.cluster(),

@@ -14,9 +14,11 @@ use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, EntryState, Mode};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::pending::PendingSteps;
+use setpoint_api::step::Step;
 use setpoint_core::authority::{Candidate, Opening, opening, requesters, rules, steps_to_open};
 use setpoint_core::derived_name;
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules_for;
 
 use super::subjects::{NAMESPACE_OF_ENVIRONMENTS, Wanting};
 use super::until;
@@ -89,15 +91,17 @@ impl ChangeSetOpener {
         candidates: &[Candidate<'_>],
         round: &mut Round,
     ) -> Result<Next, Error> {
+        let steps: Vec<Step> = candidates.iter().map(|candidate| candidate.step.clone()).collect();
+        let in_force = rules_for(environment, &steps);
         let spec = ChangeSetSpec {
             environment: key.name.to_string(),
             mode: Mode::Execute,
             objects: Vec::new(),
             deletes: Vec::new(),
             requested_by: requesters(candidates),
-            steps: candidates.iter().map(|candidate| candidate.step.clone()).collect(),
+            steps: steps.clone(),
             generations: candidates.iter().map(|candidate| candidate.generation).collect(),
-            rules: rules(environment.spec.approval.as_ref()),
+            rules: rules(in_force.approval.as_ref()),
         };
         let api: Api<ChangeSet> = Api::namespaced(self.client.clone(), &key.namespace);
         let mut parts: Vec<String> = environment.metadata.uid.iter().cloned().collect();

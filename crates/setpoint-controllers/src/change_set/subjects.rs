@@ -9,6 +9,7 @@ use setpoint_api::machine::Machine;
 use setpoint_api::step::{Step, Target};
 use setpoint_core::authority::{Fact, Subject, entry, stricter};
 use setpoint_core::machine;
+use setpoint_core::stricter::rules_for;
 
 use crate::runtime::caches::{CHANGE_SETS_BY_STEP, MACHINES_BY_STEP, MACHINES_BY_UID};
 use crate::runtime::{Caches, Name};
@@ -52,7 +53,8 @@ impl<'a> Subjects<'a> {
             listing.iter().any(|other| is_older(other, change_set) && asks(other, step, uid))
         });
         let in_older = in_older.collect();
-        let is_contradicted = stricter(&change_set.spec.rules, environment.spec.approval.as_ref()).is_none();
+        let rules = rules_for(environment, steps);
+        let is_contradicted = stricter(&change_set.spec.rules, rules.approval.as_ref()).is_none();
         Subjects { change_set, objects, in_older, is_contradicted }
     }
 
@@ -68,7 +70,7 @@ impl<'a> Subjects<'a> {
     /// Who wrote what each step is for.
     pub(super) fn writers(&self) -> BTreeMap<&'a Target, &str> {
         let steps = self.change_set.spec.steps.iter().zip(&self.objects);
-        steps.filter_map(|(step, object)| Some((&step.target, object.as_ref()?.as_subject().requested_by))).collect()
+        steps.filter_map(|(step, object)| Some((&step.target, object.as_ref()?.as_subject().requested_by(step)))).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::requester::requested_by;
 use setpoint_core::authority::Subject;
+use setpoint_core::stricter::rules;
 
 use crate::environment::status::READY;
 use crate::queue::Queue;
@@ -86,12 +87,14 @@ fn concerned(change: &Change<Environment>, sets: &Cache<ChangeSet>) -> Vec<Arc<C
         return sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name);
     };
     // What could not be planned while it was not open can be now.
-    let rules = |environment: &Environment| {
+    let judged_by = |environment: &Environment| {
         let conditions = environment.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|condition| condition.type_ == READY).map(|ready| ready.status);
-        (environment.spec.approval.clone(), environment.spec.guardrails.clone(), ready)
+        let rules = rules(environment);
+        let own = environment.status.as_ref().map(|status| (status.pending.clone(), status.done.clone()));
+        (rules.approval.clone(), rules.guardrails.clone(), rules.windows.clone(), ready, own)
     };
-    if rules(before) != rules(after) {
+    if judged_by(before) != judged_by(after) {
         let here = sets.by(&CHANGE_SETS_BY_ENVIRONMENT, name).into_iter();
         return here.filter(|set| set.spec.mode == Mode::Preview || !is_over(set)).collect();
     }

@@ -14,6 +14,7 @@ use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::orphan::orphans;
 use setpoint_deployer::provider::Scope;
 
+use super::policy::policy_keeps;
 use super::status::Standing;
 use super::{Environments, FINALIZER, site};
 use crate::events::title;
@@ -75,6 +76,11 @@ impl Environments {
                 Ok(Next::Idle) => Ok(self.next(key, environment, &standing, round.now)),
                 then => then,
             };
+        }
+        if let Some(why) = policy_keeps(environment) {
+            let standing = Standing::leaving(why);
+            self.write_status(environment, &standing, round).await?;
+            return Ok(self.next(key, environment, &standing, round.now));
         }
         self.close(key);
         if let Some(node) = node

@@ -14,7 +14,7 @@ use setpoint_api::environment::{Environment, Orphan, OrphanPolicy};
 use setpoint_api::machine::DoneStep;
 use setpoint_api::pending::{Certainty, MAX_PENDING, PendingSteps};
 use setpoint_api::requester;
-use setpoint_api::step::Step;
+use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{needs_approval, record_done};
 use setpoint_core::check::check;
 use setpoint_core::derived_name;
@@ -22,6 +22,7 @@ use setpoint_core::gate::Verdict;
 use setpoint_core::observation::Observation;
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 
 use super::Environments;
@@ -46,7 +47,7 @@ impl Environments {
     ) -> Result<(), Error> {
         let settle_seconds = provider.abilities().guests.settle_seconds;
         let mut lasting = lasting(environment, look, orphans, settle_seconds);
-        if environment.spec.orphan_policy != OrphanPolicy::Delete {
+        if rules(environment).orphan_policy != OrphanPolicy::Delete {
             lasting.guests.clear();
         }
         let plan = self.plan_removal(environment, provider, &lasting).await?;
@@ -83,15 +84,19 @@ impl Environments {
     ) -> Result<BTreeSet<String>, Error> {
         let status = environment.status.clone().unwrap_or_default();
         let (done, under_way) = settled(status.done.clone(), plan, look, settle_seconds);
-        let approval = environment.spec.approval.as_ref();
+        let in_force = rules(environment);
+        let approval = in_force.approval.as_ref();
         let needs = |step: &&Step| needs_approval(step, approval) || cases.iter().any(|case| case.open().contains(&*step.digest));
         let steps = plan.steps.iter().filter(|step| !under_way.contains(&step.digest)).filter(needs);
+        // A looser policy is asked about beside.
+        let loosening = status.pending.iter().flat_map(|pending| &pending.steps);
+        let loosening = loosening.filter(|step| step.action == Action::Loosen);
         let is_known = look.completeness.is_complete() && plan.waiting.is_empty() && plan.steps.len() < MAX_STEPS;
         let mut pending = PendingSteps {
             generation: environment.metadata.generation.unwrap_or_default(),
             observed_at: look.observed_at,
             certainty: if is_known { Certainty::Known } else { Certainty::Unknown },
-            steps: steps.cloned().collect(),
+            steps: loosening.chain(steps).take(MAX_PENDING).cloned().collect(),
         };
         if let Some(old) = status.pending.as_ref() {
             let is_later = done.iter().any(|done| done.unseen && done.at > old.observed_at);
@@ -101,7 +106,12 @@ impl Environments {
         }
         let pending = Some(pending).filter(|pending| status.pending.is_some() || !pending.steps.is_empty());
         if pending != status.pending || done != status.done {
-            let told = json!({"pending": pending, "done": done});
+            // A merge patch keeps what it does not name, and a list without steps is not written out.
+            let steps = pending.as_ref().map(|pending| &pending.steps);
+            let mut told = json!({"pending": pending, "done": done});
+            if let (Some(steps), Some(pending)) = (steps, told["pending"].as_object_mut()) {
+                pending.insert("steps".to_owned(), json!(steps));
+            }
             if self.patch_status(environment, told, round).await?.is_none() {
                 return Err(Error::Held("the Environment was written meanwhile, and is looked at anew".to_owned()));
             }
@@ -162,7 +172,7 @@ impl Environments {
             let done = record_done(done.clone(), used, MAX_PENDING);
             self.patch_status(&fresh, json!({"done": done}), round).await?.ok_or_else(late)?;
         }
-        let is_entered = self.treasury.enter(&mut spending, step, &intent).await?;
+        let is_entered = self.treasury.enter(&mut spending, step, &intent, None).await?;
         if !is_entered || !self.nodes.leads_in(epoch) {
             return Err(late());
         }
@@ -214,7 +224,7 @@ impl Environments {
             capabilities: &provider.abilities().guests,
             desired: &[],
             observation: orphans,
-            policy: Policy { create: environment.spec.create, orphans: Orphans::Delete },
+            policy: Policy { create: rules(environment).create, orphans: Orphans::Delete },
             key: self.planning.key().await?,
         };
         let change_set = plan(&input);

@@ -18,6 +18,7 @@ use setpoint_deployer::Provider;
 use setpoint_deployer::provider::{Offer, Scope};
 
 use super::Environments;
+use crate::planning::released;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Error, Name, Round};
 
@@ -66,10 +67,11 @@ impl Environments {
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
         self.news.looked(key, now);
-        match self.nodes.read_only {
-            true => Ok(()),
-            false => self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await,
+        if self.nodes.read_only {
+            return Ok(());
         }
+        self.settle_released(environment, &*provider, &look, round).await?;
+        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.
@@ -117,7 +119,7 @@ impl Environments {
             generation: environment.metadata.generation,
             wish: wish(environment),
             observed_at: look.observed_at,
-            usage: Usage::of(look, &self.setup.cluster, capabilities),
+            usage: self.planning.usage_by(released(environment), look, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
             orphans: self.orphans(key, environment, look),
         }

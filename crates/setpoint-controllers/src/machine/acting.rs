@@ -82,6 +82,7 @@ impl Act<'_> {
                 Ok(provider.mark(intent, id, Some(&mark)).await?)
             }
             Action::Release => Ok(provider.mark(intent, id, None).await?),
+            Action::Loosen => Err(Failed::Surely(self.given_up(step, "it is of an Environment, and of no guest"))),
         }
     }
 
@@ -143,7 +144,7 @@ fn operation(action: Action) -> Operation {
         Action::Start | Action::Restart => Operation::Start,
         Action::Stop => Operation::Stop,
         Action::Delete => Operation::Delete,
-        Action::Adopt | Action::Release => Operation::Mark,
+        Action::Adopt | Action::Release | Action::Loosen => Operation::Mark,
     }
 }
 

@@ -27,6 +27,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
 use setpoint_api::machine::Machine;
 use setpoint_core::machine;
+use setpoint_core::stricter::rules;
 
 use self::round::Progress;
 use crate::environment::Sights;
@@ -74,7 +75,7 @@ impl Machines {
     /// How long a Machine may still have a guest, where that has an end.
     fn time_left(&self, machine: &Machine, now: Timestamp) -> Option<Duration> {
         let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment))?;
-        let expires_at = machine::expires_at(machine, environment.spec.guardrails.as_ref())?;
+        let expires_at = machine::expires_at(machine, rules(&environment).guardrails.as_ref())?;
         Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
     }
 

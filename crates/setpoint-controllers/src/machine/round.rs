@@ -16,6 +16,7 @@ use setpoint_core::gate::Verdict;
 use setpoint_core::machine::{self, HeldBy, Seen, Standing};
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules;
 
 use super::acting::{Act, Failed};
 use super::rest::{Guests, PASSING, UNSEEN, rest};
@@ -85,7 +86,7 @@ impl Machines {
         let asked = Asked {
             environment,
             steps,
-            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
+            expires_at: machine::expires_at(machine, rules(environment).guardrails.as_ref()),
             intents: &settlement.intents,
             gpus,
             spending: &spending,
@@ -115,7 +116,8 @@ impl Machines {
             false => standing.or_expired(desired.expired_at),
             true => standing.unheard(),
         };
-        let approval = environment.spec.approval.as_ref();
+        let in_force = rules(environment);
+        let approval = in_force.approval.as_ref();
         let is_listed = |step: &Step| cases.iter().any(|case| case.open().contains(step.digest.as_str()));
         let needs = |step: &Step| needs_approval(step, approval) || is_listed(step);
         let pending = machine::pending(machine, &planned.change_set, &settlement, &seen, needs);
@@ -207,7 +209,8 @@ impl Machines {
         let Some(intent) = machine::begin(&status, uid, step, by, price, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
+        let released = seen.released(desired, step, &intent.id, self.context.clock.now());
+        if !self.treasury.enter(&mut spending, step, &intent.id, released).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
@@ -313,6 +316,7 @@ fn past(action: Action) -> &'static str {
         Action::Replace => "Replaced",
         Action::Release => "Released",
         Action::Delete => "Deleted",
+        Action::Loosen => "Loosened",
     }
 }
 

@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
 use setpoint_api::change_set::{ChangeSet, Entry, Mode};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, EnvironmentStatus, PolicyInForce};
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
 use setpoint_api::review::Review;
 use setpoint_core::machine::{SYNCED, condition, is_settled};
+use setpoint_core::stricter::rules;
 
 use crate::environment::Sights;
 use crate::environment::status::not_opened;
@@ -107,10 +108,14 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     let name = change.latest().metadata.name.as_deref().unwrap_or_default();
     if let (Some(before), Some(after)) = (&change.before, &change.after)
         && before.metadata.generation == after.metadata.generation
+        && policy(before) == policy(after)
     {
         let usage = |environment: &Environment| {
             let status = environment.status.as_ref();
-            status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.prices.clone()))
+            let released = |status: &EnvironmentStatus| status.released.len();
+            let counts =
+                |status: &EnvironmentStatus| (status.instances, status.gpus, status.hourly_cost, released(status));
+            status.map(|status| (counts(status), status.prices.clone()))
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));
@@ -123,13 +128,18 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         return;
     }
     let time = |environment: &Option<Arc<Environment>>| {
-        environment.as_ref().map(|it| it.spec.guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
+        environment.as_ref().map(|it| rules(it).guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
     };
     // Whatever else the rules are, one that is as desired has nothing to ask; looks tell what is there by now.
     let concerns_all = time(&change.before) != time(&change.after);
     let here = machines.by(&MACHINES_BY_ENVIRONMENT, name);
     let concerned = here.iter().filter(|machine| concerns_all || !is_settled(machine));
     concerned.for_each(|machine| queue.add(Name::of(&**machine)));
+}
+
+/// The policy of an Environment that is in force.
+fn policy(environment: &Environment) -> Option<&PolicyInForce> {
+    environment.status.as_ref()?.policy.as_ref()
 }
 
 /// Those whose steps are in another state in it: people may have decided.

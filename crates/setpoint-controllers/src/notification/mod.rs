@@ -24,6 +24,7 @@ use kube::{Client, Resource};
 use parking_lot::Mutex;
 use setpoint_api::environment::{Environment, Notifications};
 use setpoint_core::pod::NoticeKind;
+use setpoint_core::stricter::rules;
 
 pub use self::occasion::{Message, Occasion};
 use crate::events::Recorder;
@@ -128,7 +129,8 @@ impl Controller for Notifier {
         let Some(environment) = self.caches.environments.get(&Name::new("", &message.environment)) else {
             return Ok(Next::Idle);
         };
-        let Some(ways) = &environment.spec.notifications else { return Ok(Next::Idle) };
+        let rules = rules(&environment);
+        let Some(ways) = &rules.notifications else { return Ok(Next::Idle) };
         let Some(mut told) = self.untold(occasion, &message, round.now) else { return Ok(Next::Idle) };
         let outcome = self.tell(&environment, ways, &message, &mut told).await;
         self.memory.lock().told.insert(occasion.clone(), told);

@@ -21,13 +21,15 @@ pub enum Occasion {
     Drifted(Name),
     /// A limit of an Environment holds something back.
     BudgetHit(Name),
+    /// The rules of an Environment were put in force without their approvals.
+    PolicyUnlocked(Name),
 }
 
 /// What is told. It holds no Secret and no value of any field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// `GateWaiting`, `Drifted` or `BudgetHit`.
+    /// `GateWaiting`, `Drifted`, `BudgetHit` or `PolicyUnlocked`.
     pub occasion: &'static str,
     pub environment: String,
     /// The object that it is about, as `kubectl get` takes it.
@@ -50,7 +52,7 @@ impl Occasion {
         match self {
             Occasion::GateWaiting(name) => change_set(name).unwrap_or_default(),
             Occasion::Drifted(name) => machine(name).unwrap_or_default(),
-            Occasion::BudgetHit(name) => name.name.clone(),
+            Occasion::BudgetHit(name) | Occasion::PolicyUnlocked(name) => name.name.clone(),
         }
     }
 
@@ -65,6 +67,7 @@ impl Occasion {
             Occasion::GateWaiting(name) => gate_waiting(name, &*caches.change_sets.get(name)?),
             Occasion::Drifted(name) => drifted(name, &*caches.machines.get(name)?),
             Occasion::BudgetHit(name) => budget_hit(name, &*caches.environments.get(name)?),
+            Occasion::PolicyUnlocked(name) => policy_unlocked(name, &*caches.environments.get(name)?),
         }
     }
 }
@@ -118,6 +121,19 @@ fn budget_hit(name: &Name, environment: &Environment) -> Option<Message> {
     })
 }
 
+fn policy_unlocked(name: &Name, environment: &Environment) -> Option<Message> {
+    let unlocked = environment.status.as_ref()?.policy.as_ref()?.unlocked.as_ref()?;
+    Some(Message {
+        occasion: "PolicyUnlocked",
+        environment: name.name.to_string(),
+        object: format!("environments.setpoint.dev/{}", name.name),
+        namespace: String::new(),
+        requested_by: None,
+        message: format!("its rules were put in force without approvals, by {}", unlocked.by),
+        since: unlocked.at,
+    })
+}
+
 fn holds<'c>(conditions: &'c [Condition], type_: &str, status: ConditionStatus) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.type_ == type_ && condition.status == status)
 }
@@ -138,5 +154,9 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Occasion>>) {
         }
     });
     let own = queue.clone();
-    caches.environments.listen(move |change| own.add(Occasion::BudgetHit(Name::of(&**change.latest()))));
+    caches.environments.listen(move |change| {
+        let name = Name::of(&**change.latest());
+        own.add(Occasion::BudgetHit(name.clone()));
+        own.add(Occasion::PolicyUnlocked(name));
+    });
 }

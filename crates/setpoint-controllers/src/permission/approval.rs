@@ -19,6 +19,7 @@ use setpoint_api::step::{Class, Step, Target};
 use setpoint_core::authority::{self, Authorized, Set};
 use setpoint_core::gate::{Gpus, Need, Verdict};
 use setpoint_core::machine::{Held, HeldBy};
+use setpoint_core::stricter::rules_for;
 
 use super::treasury::Spending;
 use crate::change_set::Case;
@@ -52,6 +53,7 @@ pub struct Asked<'a> {
 /// What becomes of each step, in their order.
 pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
     let sets: Vec<Set<'_>> = asked.cases.iter().map(Case::as_set).collect();
+    let rules = rules_for(asked.environment, asked.steps);
     authority::authorize(&authority::Input {
         steps: asked.steps,
         environment: asked.environment.metadata.name.as_deref().unwrap_or_default(),
@@ -61,12 +63,13 @@ pub fn judge(asked: &Asked<'_>) -> Vec<Authorized> {
         done: asked.done,
         most_done: asked.most_done,
         sets: &sets,
-        approval: asked.environment.spec.approval.as_ref(),
-        guardrails: asked.environment.spec.guardrails.as_ref(),
+        approval: rules.approval.as_ref(),
+        guardrails: rules.guardrails.as_ref(),
+        windows: &rules.windows,
         expires_at: asked.expires_at,
         ledger: &asked.spending.ledger,
         intents: asked.intents,
-        usage: asked.spending.usage,
+        usage: &asked.spending.usage,
         gpus: &asked.gpus,
         cluster_uid: asked.cluster,
         now: asked.now,
@@ -132,6 +135,7 @@ pub fn held<'s>(steps: &'s [Step], verdicts: &[Verdict]) -> Vec<Held<'s>> {
             Verdict::Refuse { .. } => HeldBy::Refusal,
             Verdict::Wait { .. } if verdict.waits_for_people() => HeldBy::People,
             Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Step { .. })) => HeldBy::Step,
+            Verdict::Wait { .. } if verdict.waits_for_window() => HeldBy::Window,
             Verdict::Wait { .. } => HeldBy::Limit,
         };
         Some(Held { step, why: verdict.why(), by })

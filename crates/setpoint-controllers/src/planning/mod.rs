@@ -21,24 +21,25 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, ReleasedGuest};
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Target};
 use setpoint_core::check::check;
 use setpoint_core::desired::Desired;
 use setpoint_core::digest::Key;
-use setpoint_core::gate::{Added, Judged, Room, Usage, beyond_limits};
+use setpoint_core::gate::{Added, Holders, Judged, Room, Usage, beyond_limits};
 use setpoint_core::machine::{self, Seen};
 use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::plan::{ChangeSet, GUEST, Input, Orphans, Policy, plan};
 use setpoint_core::registry::Capabilities;
+use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Scope;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
 use crate::node::Providers;
-use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST};
+use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Caches, Context, Name};
 
 /// Plans for Machines of an environment. Cheap to clone.
@@ -119,7 +120,7 @@ impl Subject {
 
     /// Since when its time has been over, unless it is being deleted anyway.
     fn expired_at(&self, environment: &Environment, now: Timestamp) -> Option<Timestamp> {
-        let expires_at = machine::expires_at(&self.machine, environment.spec.guardrails.as_ref());
+        let expires_at = machine::expires_at(&self.machine, rules(environment).guardrails.as_ref());
         expires_at.filter(|at| *at <= now && self.machine.metadata.deletion_timestamp.is_none())
     }
 }
@@ -178,7 +179,8 @@ impl Planning {
     pub async fn beyond_limits(&self, environment: &Environment, planned: &Planned) -> Result<Vec<Judged>, Error> {
         // As the server has it: what was changed or spent just now counts.
         let environment = Api::<Environment>::all(self.client.clone()).get(name_of(environment)).await?;
-        let Some(guardrails) = environment.spec.guardrails.as_ref() else { return Ok(Vec::new()) };
+        let rules = rules(&environment);
+        let Some(guardrails) = rules.guardrails.as_ref() else { return Ok(Vec::new()) };
         let steps = &planned.change_set.steps;
         let seen = Seen {
             cluster: &self.cluster,
@@ -192,6 +194,7 @@ impl Planning {
             true => self.usage(&environment).await?,
             false => Usage::default(),
         };
+        let usage = &usage;
         let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
         let (under_way, now) = (BTreeSet::new(), planned.observation.observed_at);
         Ok(beyond_limits(steps, Room { guardrails, ledger, under_way: &under_way, usage, gpus: &gpus, now }))
@@ -202,7 +205,18 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         self.looks.inc();
         let look = provider.observe(&Scope::Everything).await?.into_observation();
-        Ok(Usage::of(&look, &self.cluster, &provider.abilities().guests))
+        Ok(self.usage_by(released(environment), &look, &provider.abilities().guests))
+    }
+
+    /// How much there is in an environment by a look at all of it, and whose it is, with guests that were released and count.
+    pub fn usage_by(&self, released: &[ReleasedGuest], look: &Observation, capabilities: &Capabilities) -> Usage {
+        let namespace_of = |uid: &str| {
+            let machines = self.caches.machines.by(&MACHINES_BY_UID, uid);
+            let machine = machines.first().and_then(|machine| machine.metadata.namespace.clone());
+            let pod = || self.caches.pods.by(&PODS_BY_UID, uid).first().and_then(|pod| pod.metadata.namespace.clone());
+            machine.or_else(pod)
+        };
+        Usage::of(look, &Holders { cluster: &self.cluster, capabilities, released, namespace_of: &namespace_of })
     }
 
     /// The same by a look that was made before.
@@ -226,7 +240,7 @@ impl Planning {
             capabilities: &capabilities,
             desired: &desired,
             observation: &observation,
-            policy: Policy { create: environment.spec.create, orphans },
+            policy: Policy { create: rules(environment).create, orphans },
             key: self.key().await?,
         };
         let change_set = plan(&input);
@@ -277,7 +291,7 @@ impl Planning {
     /// Whether the time of a Machine has an end, as far as is known.
     fn may_expire(&self, machine: &Machine) -> bool {
         let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment));
-        environment.is_some_and(|it| machine::expires_at(machine, it.spec.guardrails.as_ref()).is_some())
+        environment.is_some_and(|it| machine::expires_at(machine, rules(&it).guardrails.as_ref()).is_some())
     }
 
     /// The stored Machines that some have to do with: which they depend on, and which depend on one that goes.
@@ -348,6 +362,11 @@ fn about(
     let change_set = change_set.only(&targets.iter().collect(), is_own_guest);
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }
+}
+
+/// The guests that were released in an environment and still count.
+pub fn released(environment: &Environment) -> &[ReleasedGuest] {
+    environment.status.as_ref().map_or(&[], |status| &status.released)
 }
 
 fn name_of(environment: &Environment) -> &str {

@@ -1,9 +1,11 @@
 //! Keys that are ready, each in its lane, and which lane is next.
 //!
-//! A lane has room when nothing in it is being worked on, or when fewer than `in_lane` of its keys are and fewer than `at_once`
-//! of all keys. So a lane whose work takes long holds up to `in_lane` places and no more, and every other lane always has
-//! one. Lanes with room take turns, those in which nothing is being worked on first. A lane without room is not in line, so
-//! however many of its keys wait, nobody has to pass them by.
+//! A lane has room when fewer than `at_least` of its keys are being worked on, or when fewer than `in_lane` are and fewer than
+//! `at_once` of all keys. So a lane whose work takes long holds up to `in_lane` places and no more, and every other lane
+//! always has `at_least`, however many lanes are stuck. What is worked on at the same time is therefore bounded by the number
+//! of lanes: by `at_once`, and `at_least` for each lane beyond. Lanes with room take turns, those first that have fewer than
+//! `at_least` and of them those that have the fewest. A lane without room is not in line, so however many of its keys wait,
+//! nobody has to pass them by.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,15 +22,18 @@ pub type LaneOf<K> = Box<dyn Fn(&K) -> Lane + Send + Sync>;
 /// How many keys are worked on at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
+    /// In one lane at most.
     pub in_lane: usize,
-    /// Of all lanes together. A lane in which nothing is being worked on has room for one all the same.
+    /// What each lane has room for, whatever the others hold; no less than one.
+    pub at_least: usize,
+    /// Of all lanes together, beyond what each has at least.
     pub at_once: usize,
 }
 
 impl Room {
     /// For work that waits for no place: so many at the same time, in whatever lane.
     pub const fn of(at_once: usize) -> Room {
-        Room { in_lane: at_once, at_once }
+        Room { in_lane: at_once, at_least: 1, at_once }
     }
 }
 
@@ -56,7 +61,8 @@ struct Keys<K> {
 /// Where a lane stands in line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    is_busy: bool,
+    /// How many of its keys are being worked on, up to what it has room for at least.
+    level: usize,
     number: u64,
 }
 
@@ -69,6 +75,7 @@ impl<K> fmt::Debug for Lanes<K> {
 impl<K: Key> Lanes<K> {
     pub(super) fn new(room: Room, lane_of: LaneOf<K>) -> Lanes<K> {
         let (lanes, line) = (BTreeMap::new(), BTreeMap::new());
+        let room = Room { at_least: room.at_least.max(1), ..room };
         Lanes { room, lane_of, lanes, line, places: 0, ready: 0, working: 0, full: 0 }
     }
 
@@ -104,7 +111,7 @@ impl<K: Key> Lanes<K> {
     /// The key that is to be worked on next.
     pub(super) fn first(&self) -> Option<&K> {
         let (place, lane) = self.line.first_key_value()?;
-        if place.is_busy && self.working >= self.room.at_once {
+        if place.level >= self.room.at_least && self.working >= self.room.at_once {
             return None;
         }
         self.lanes.get(lane)?.ready.values().next()
@@ -147,13 +154,13 @@ impl<K: Key> Lanes<K> {
         let keys = self.lanes.entry(lane.clone()).or_default();
         let was_full = keys.is_full();
         change(keys);
-        let has_room = !keys.ready.is_empty() && (keys.working == 0 || keys.working < self.room.in_lane);
-        let is_busy = has_room.then_some(keys.working > 0);
-        if has_had_its_turn || is_busy != keys.place.map(|place| place.is_busy) {
+        let has_room = !keys.ready.is_empty() && keys.working < self.room.in_lane.max(self.room.at_least);
+        let level = has_room.then_some(keys.working.min(self.room.at_least));
+        if has_had_its_turn || level != keys.place.map(|place| place.level) {
             if let Some(place) = keys.place.take() {
                 self.line.remove(&place);
             }
-            keys.place = is_busy.map(|is_busy| Place { is_busy, number: self.places });
+            keys.place = level.map(|level| Place { level, number: self.places });
             self.places += 1;
             self.line.extend(keys.place.map(|place| (place, lane.clone())));
         }

@@ -264,7 +264,7 @@ fn begun(log: &[String], prefix: &str) -> Vec<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_is_stuck_keeps_no_other_waiting() {
-    let mut running = run_in(Room { in_lane: 2, at_once: 4 });
+    let mut running = run_in(Room { in_lane: 2, at_least: 1, at_once: 4 });
     for number in 0..10_000 {
         running.queue.add(format!("slow/{number}"));
     }
@@ -280,7 +280,7 @@ async fn a_lane_that_is_stuck_keeps_no_other_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_in_which_nothing_is_done_has_room_however_many_others_are_stuck() {
-    let mut running = run_in(Room { in_lane: 2, at_once: 4 });
+    let mut running = run_in(Room { in_lane: 2, at_least: 1, at_once: 4 });
     for number in 0..20 {
         running.queue.add(format!("slow{number}/a"));
         running.queue.add(format!("slow{number}/b"));
@@ -293,9 +293,23 @@ async fn a_lane_in_which_nothing_is_done_has_room_however_many_others_are_stuck(
     assert_eq!(begun(&log, "fast"), [0, 1, 2], "and so has this one");
 }
 
+/// As the controllers of places are driven.
+#[tokio::test(start_paused = true)]
+async fn several_keys_of_a_fast_place_are_worked_on_beside_sixteen_that_are_stuck() {
+    let mut running = run_in(crate::runtime::Configuration::of_places().room);
+    for number in 0..16 * 20 {
+        running.queue.add(format!("slow{}/{number}", number % 16));
+    }
+    assert_eq!(begun(&running.during(1).await, "slow").len(), 256, "together they have used up what all have");
+    for number in 0..8 {
+        running.queue.add(format!("fast/{number}"));
+    }
+    assert_eq!(begun(&running.during(10).await, "fast"), [1, 1, 1, 1, 2, 2, 2, 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn lanes_take_turns() {
-    let queue = in_lanes(Options { room: Room { in_lane: 2, at_once: 100 }, ..Options::default() });
+    let queue = in_lanes(Options { room: Room { in_lane: 2, at_least: 1, at_once: 100 }, ..Options::default() });
     for key in ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"] {
         queue.add(key.to_owned());
     }
@@ -317,7 +331,8 @@ async fn lanes_take_turns() {
 #[tokio::test(start_paused = true)]
 async fn it_is_shown_in_how_many_lanes_keys_wait_for_room() {
     let meter = Meter::default();
-    let options = Options { room: Room { in_lane: 1, at_once: 9 }, meter: meter.clone(), ..Options::default() };
+    let options =
+        Options { room: Room { in_lane: 1, at_least: 1, at_once: 9 }, meter: meter.clone(), ..Options::default() };
     let queue = in_lanes(options);
     for key in ["a/1", "a/2", "b/1"] {
         queue.add(key.to_owned());
@@ -336,7 +351,8 @@ async fn no_lane_has_more_than_its_room_and_none_waits_that_has_some() {
     use rand::{Rng, SeedableRng};
     for seed in 0..50 {
         let mut dice = StdRng::seed_from_u64(seed);
-        let room = Room { in_lane: dice.random_range(1..4), at_once: dice.random_range(1..8) };
+        let in_lane = dice.random_range(1..4);
+        let room = Room { in_lane, at_least: dice.random_range(1..=in_lane), at_once: dice.random_range(1..8) };
         let queue = in_lanes(Options { room, seed, ..Options::default() });
         let mut working: Vec<String> = Vec::new();
         for _ in 0..400 {
@@ -350,9 +366,9 @@ async fn no_lane_has_more_than_its_room_and_none_waits_that_has_some() {
                 2 => tokio::time::advance(MOMENT * dice.random_range(0..30)).await,
                 _ => {
                     let in_lane = |key: &String| working.iter().filter(|other| lane_of(other) == lane_of(key)).count();
-                    let has_room = |key: &&String| match in_lane(key) {
-                        0 => true,
-                        count => count < room.in_lane && working.len() < room.at_once,
+                    let has_room = |key: &&String| {
+                        let count = in_lane(key);
+                        count < room.at_least || count < room.in_lane && working.len() < room.at_once
                     };
                     let free: Vec<String> = queue.ready().iter().filter(has_room).cloned().collect();
                     let taken = queue.schedule.lock().take_first(Instant::now()).map(|taken| taken.key);

@@ -22,6 +22,7 @@ use setpoint_api::review::Review;
 use setpoint_core::authority::WITHIN_LIMITS;
 use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
+use setpoint_core::stricter::rules;
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
@@ -387,7 +388,8 @@ fn gate_of(review: &Review) -> Vec<String> {
 }
 
 fn credentials(environment: &Environment) -> Vec<String> {
-    let secret = environment.spec.credentials_secret_ref.as_ref();
+    let rules = rules(environment);
+    let secret = rules.credentials_secret_ref.as_ref();
     secret.map(|secret| format!("{}/{}", secret.namespace, secret.name)).into_iter().collect()
 }
 

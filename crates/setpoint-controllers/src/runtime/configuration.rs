@@ -44,9 +44,10 @@ impl Configuration {
         Configuration { sweep: Some(Duration::from_secs(600)), ..Configuration::default() }
     }
 
-    /// For those that wait for places: a slow one holds up no other, and many slow ones together cannot use up all memory.
+    /// For those that wait for places: a slow one holds up no other. One that hangs keeps 16 keys busy, and from the 17th on
+    /// each keeps 4 more: what is kept in memory grows with the number of places, and not with what waits for them.
     pub fn of_places() -> Configuration {
-        Configuration { room: Room { in_lane: 16, at_once: 256 }, ..Configuration::of_workloads() }
+        Configuration { room: Room { in_lane: 16, at_least: 4, at_once: 256 }, ..Configuration::of_workloads() }
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use setpoint_api::change_set::{ChangeSet, EntryState, Mode};
-use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
+use setpoint_api::environment::{Approval, Guardrails, LedgerEntry, Window};
 use setpoint_api::machine::{DoneStep, Intent};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
@@ -42,6 +42,8 @@ pub struct Input<'a> {
     pub approval: Option<&'a Approval>,
     /// The environment's limits; none where it has none.
     pub guardrails: Option<&'a Guardrails>,
+    /// When steps may be taken there.
+    pub windows: &'a [Window],
     /// When the time of the object is over.
     pub expires_at: Option<Timestamp>,
     /// What was done lately in the environment and counts against a budget.
@@ -49,7 +51,7 @@ pub struct Input<'a> {
     /// The calls for the object whose outcome is not known.
     pub intents: &'a [Intent],
     /// What there is in the environment now.
-    pub usage: Usage,
+    pub usage: &'a Usage,
     /// The GPUs of every object that holds or wants any.
     pub gpus: &'a BTreeMap<Target, Gpus>,
     pub cluster_uid: &'a str,
@@ -90,17 +92,18 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
         let permission = match by {
             Some(set) if set.needs_approval(step) => {
                 let missing = set.standings[place].missing.clone();
-                Permission { missing, by: Some(set.uid().to_owned()) }
+                Permission { missing, by: Some(set.uid().to_owned()), is_begun: false }
             }
-            _ => Permission { missing: unasked.missing.clone(), by: None },
+            _ => Permission { missing: unasked.missing.clone(), by: None, is_begun: false },
         };
         let permission = finished(step, input).unwrap_or(permission);
         let rejected_by = match is_rejected && rejected_by.is_empty() {
             true => BTreeMap::from([("a review that was deleted since".to_owned(), String::new())]),
             false => rejected_by,
         };
-        let standing = Standing { missing: permission.missing, rejected_by, ..Standing::default() };
-        (standing, permission.by)
+        let Permission { missing, by, is_begun } = permission;
+        let standing = Standing { missing, rejected_by, is_begun, ..Standing::default() };
+        (standing, by)
     });
     let (standings, by): (Vec<Standing>, Vec<Option<String>>) = permissions.unzip();
     let judged = gate::decide(&gate_input(input, None, input.approval, &requesters(input), &under_way), &standings);
@@ -117,6 +120,8 @@ pub fn authorize(input: &Input<'_>) -> Vec<Authorized> {
 struct Permission {
     missing: Vec<gate::Approvals>,
     by: Option<String>,
+    /// Whether it brings to its end what was begun.
+    is_begun: bool,
 }
 
 /// A change set that executes, by the rules that hold for it.
@@ -204,7 +209,7 @@ fn finished(step: &Step, input: &Input<'_>) -> Option<Permission> {
         }
         _ => return None,
     };
-    Some(Permission { missing: Vec::new(), by })
+    Some(Permission { missing: Vec::new(), by, is_begun: true })
 }
 
 /// What people said of each step in one change set; without one, what each step needs.
@@ -234,6 +239,7 @@ fn gate_input<'a>(
         steps: input.steps,
         approval,
         guardrails: input.guardrails,
+        windows: input.windows,
         expires_at: input.expires_at,
         evidence: set.map_or(&[], |set| &set.evidence),
         ledger: input.ledger,

@@ -60,7 +60,7 @@ pub fn steps_to_open<'a, S: AsRef<ChangeSet>>(
             step,
             object: subject.uid,
             generation: subject.planned,
-            requested_by: subject.requested_by,
+            requested_by: subject.requested_by(step),
         })
     });
     let is_listed = |candidate: &Candidate<'_>| {

@@ -4,7 +4,7 @@ use setpoint_api::environment::Environment;
 use setpoint_api::machine::{DoneStep, MAX_DONE, Machine};
 use setpoint_api::pending::{Certainty, MAX_PENDING, PendingSteps};
 use setpoint_api::requester::{NOBODY, requested_by};
-use setpoint_api::step::Step;
+use setpoint_api::step::{Action, Step};
 
 /// An object as its controller last told of it.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +19,9 @@ pub struct Subject<'a> {
     pub done: &'a [DoneStep],
     /// How many steps the record of what was done holds.
     pub most_done: usize,
-    /// Who asked for what the object says, each on a line.
-    pub requested_by: &'a str,
+    requested_by: &'a str,
+    /// Who wrote the policy of an Environment.
+    policy_by: &'a str,
 }
 
 /// The calls that are under way.
@@ -51,10 +52,11 @@ impl<'a> Subject<'a> {
             done: status.map_or(&[], |status| &status.done),
             most_done: MAX_DONE,
             requested_by: requested_by(&machine.metadata),
+            policy_by: "",
         }
     }
 
-    /// The steps of an Environment are about what nobody asked for, such as guests that belong to nothing.
+    /// The steps of an Environment are about what was found, such as guests that belong to nothing, and about its policy.
     pub fn of_environment(environment: &'a Environment) -> Subject<'a> {
         let status = environment.status.as_ref();
         let pending = status.and_then(|status| status.pending.as_ref());
@@ -67,7 +69,13 @@ impl<'a> Subject<'a> {
             done: status.map_or(&[], |status| &status.done),
             most_done: MAX_PENDING,
             requested_by: NOBODY,
+            policy_by: requested_by(&environment.metadata),
         }
+    }
+
+    /// Who asked for a step, each on a line: of what was found, nobody.
+    pub fn requested_by(&self, step: &Step) -> &'a str {
+        if step.action == Action::Loosen { self.policy_by } else { self.requested_by }
     }
 
     /// Whether the object wants the step with this digest.

@@ -92,6 +92,7 @@ rules! {
     CreateForbidden: "a guest is created although policy says never",
     DeleteUnrequested: "a guest is deleted although nobody asked for it",
     DeleteProtected: "a guest is removed although it is protected",
+    ReplaceCrowded: "a guest is replaced while its object has another one too many",
     DeletedChanged: "a guest is changed although its object is being deleted",
     ActionUnable: "the deployer cannot do this",
     RunUnwanted: "the guest does not end in the state that is desired",

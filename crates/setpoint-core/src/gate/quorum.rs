@@ -51,6 +51,8 @@ pub(crate) struct Standing {
     pub(crate) approved_until: Option<Timestamp>,
     /// When a rejection of it was last withdrawn.
     pub(crate) withdrawn_at: Option<Timestamp>,
+    /// Whether it brings to its end what was begun.
+    pub(crate) is_begun: bool,
 }
 
 /// What people said of each step, and what became of each review, by name.

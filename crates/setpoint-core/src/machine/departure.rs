@@ -26,7 +26,8 @@ fn brings_a_guest(action: Action) -> bool {
         | Action::Stop
         | Action::Restart
         | Action::Delete
-        | Action::Release => false,
+        | Action::Release
+        | Action::Loosen => false,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The status of a Machine after a look at its guest.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::machine::{DriftedField, MAX_DRIFT, Machine, MachineStatus};
+use setpoint_api::machine::{DriftedField, MAX_DRIFT, MAX_PROTECTED, Machine, MachineStatus};
 use setpoint_api::pending::{Certainty, MAX_PENDING, PendingSteps};
+use setpoint_api::protection::is_protected;
 use setpoint_api::requester::RECONCILE_AT;
 use setpoint_api::step::{Effect, FieldChange, Origin, Step};
 
@@ -22,6 +25,8 @@ use crate::value::Value;
 pub const READY: &str = "Ready";
 pub const SYNCED: &str = "Synced";
 pub const DRIFTED: &str = "Drifted";
+/// How the mark on the Machine itself is recorded.
+const PROTECTED_GUEST: &str = "guest";
 
 /// A condition of a status.
 pub fn condition<'s>(status: &'s MachineStatus, type_: &str) -> Option<&'s Condition> {
@@ -58,11 +63,13 @@ pub fn next_status(
         intents: settlement.intents.clone(),
         done: settlement.done.clone(),
         pending: as_known(pending, old.pending.as_ref()),
+        protected: protected(machine, &old.protected),
         ..old.clone()
     };
     if standing.is_synced() && desired.deletion.is_none() {
         status.spec_digest = Some(desired.spec_digest(seen.key));
         status.secret_fields = secret_fields(&old.secret_fields, desired, guest);
+        status.protected = protected(machine, &[]);
     }
     match guest {
         Some(guest) => see(&mut status, desired, guest, seen, is_carried_out),
@@ -87,6 +94,14 @@ pub fn next_status(
     status
 }
 
+/// What is protected now, and what was before.
+fn protected(machine: &Machine, before: &[String]) -> Vec<String> {
+    let guest = is_protected(&machine.metadata).then(|| PROTECTED_GUEST.to_owned());
+    let volumes = machine.spec.protected_volumes().map(|name| format!("volumes.{name}"));
+    let all: BTreeSet<String> = guest.into_iter().chain(volumes).chain(before.iter().cloned()).collect();
+    all.into_iter().take(MAX_PROTECTED).collect()
+}
+
 /// When somebody last asked for a fresh look: they wait to be told that it was taken.
 fn asked_at(machine: &Machine) -> Option<Timestamp> {
     machine.metadata.annotations.as_ref()?.get(RECONCILE_AT)?.parse().ok()
@@ -99,6 +114,7 @@ pub fn stood(machine: &Machine, standing: &Standing, now: Timestamp) -> MachineS
     let Standing { status: word, reason, message } = standing.clone();
     status.pending = Some(unknown(machine, now));
     status.observed_generation = machine.metadata.generation;
+    status.protected = protected(machine, &status.protected);
     set(&mut status, machine.metadata.generation, SYNCED, word, reason, message, now);
     status
 }

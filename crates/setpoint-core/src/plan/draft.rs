@@ -9,7 +9,8 @@ use super::text::verb;
 use crate::classify::{Stake, classify, spends};
 use crate::desired::Desired;
 use crate::diff::Change;
-use crate::observation::Guest;
+use crate::observation::{Guest, Reading};
+use crate::registry::Capabilities;
 
 pub(super) struct Draft<'a> {
     pub(super) action: Action,
@@ -21,6 +22,8 @@ pub(super) struct Draft<'a> {
     pub(super) effects: Vec<Change<'a>>,
     pub(super) interrupts: bool,
     pub(super) create_first: bool,
+    /// Whether what it is done to was protected since its object was last as desired.
+    pub(super) was_protected: bool,
     pub(super) hourly_cost_delta: Option<Price>,
 }
 
@@ -35,19 +38,31 @@ impl<'a> Draft<'a> {
             effects: Vec::new(),
             interrupts: false,
             create_first: false,
+            was_protected: false,
             hourly_cost_delta: None,
         }
     }
 
+    /// The data that is lost with a change though the guest stays.
+    fn data_lost(&self, capabilities: &Capabilities) -> Option<String> {
+        let has_disk = self.guest.is_none_or(|guest| guest.has_lasting_disk(capabilities) != Reading::Known(false));
+        self.changes.iter().find_map(|change| match change.path() {
+            path if change.loses_data() => Some(format!("the data of {path} would be lost")),
+            path if change.field.resets_disk && has_disk => Some(format!("a new {path} makes its disk anew")),
+            _ => None,
+        })
+    }
+
     pub(super) fn into_step(self, input: &Input<'_>, target: &Target, desired: Option<&Desired>) -> Step {
-        let data_lost = self.changes.iter().find(|change| change.loses_data()).map(Change::path);
+        let data_lost = self.data_lost(input.capabilities);
         let stake = Stake {
             action: self.action,
+            capabilities: input.capabilities,
             guest: self.guest,
             data_lost: data_lost.as_deref(),
+            was_protected: self.was_protected,
             interrupts: self.interrupts,
             hourly_cost_delta: self.hourly_cost_delta,
-            bills: input.capabilities.bills,
         };
         let ((class, class_reason), spends) = (classify(&stake), spends(&stake));
         let removes = matches!(self.action, Action::Delete | Action::Release);

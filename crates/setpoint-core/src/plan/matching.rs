@@ -209,6 +209,11 @@ impl<'a> Guests<'a> {
         desired.kept(self.by_owner.get(&desired.uid), self.input.key)
     }
 
+    /// A guest that a desire has beside the one that is kept.
+    pub(super) fn surplus_of<'g>(&'g self, desired: &'g Desired, kept: &Guest) -> Option<&'a Guest> {
+        self.by_owner.get(&desired.uid).find(|guest| guest.id != kept.id)
+    }
+
     /// What the calls that were begun for an object are judged by.
     pub(super) fn evidence(&self, desired: &Desired) -> Evidence<'a> {
         let record = &desired.record;

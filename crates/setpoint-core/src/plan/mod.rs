@@ -162,7 +162,8 @@ fn surplus_outcomes(input: &Input<'_>, guests: &Guests<'_>, ordered: &[Outcome])
         }
         let waiting = outcome.waiting.iter().map(|waiting| &waiting.target);
         let refused = outcome.refused.iter().map(|refusal| &refusal.target);
-        fates.extend(waiting.chain(refused).map(|target| (target, Fate::Stuck)));
+        let fate = if outcome.awaits_surplus { Fate::AsDesired } else { Fate::Stuck };
+        fates.extend(waiting.chain(refused).map(|target| (target, fate)));
     }
     let fate = |owner: Option<&Desired>| owner.and_then(|owner| fates.get(&owner.target)).copied();
     let outcome = |surplus: &Surplus<'_>| surplus_outcome(input, surplus, fate(surplus.of).unwrap_or(Fate::AsDesired));

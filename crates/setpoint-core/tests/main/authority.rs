@@ -260,6 +260,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
     let sets: Vec<Set<'_>> = cases.iter().map(Case::set).collect();
     authorize(&Input {
         steps,
+        windows: &[],
         environment: "lab",
         owner: object.uid,
         generation: object.generation,
@@ -272,7 +273,7 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
         expires_at: None,
         ledger: &[],
         intents: object.intents,
-        usage: Usage::default(),
+        usage: &Usage::default(),
         gpus: &BTreeMap::new(),
         cluster_uid: "cluster",
         now: time(now),

@@ -504,3 +504,26 @@ fn of_a_place_that_cannot_be_looked_at_nothing_is_known() {
     }
     assert_eq!(status.provider_id.as_deref(), Some("101"), "what was known of the guest stays on record");
 }
+
+#[test]
+fn what_was_protected_stays_on_record_until_the_machine_is_as_desired_without_the_mark() {
+    let marked = |machine: &mut Json| machine["metadata"]["annotations"] = json!({"setpoint.dev/protected": "true"});
+    let volumes = json!([{"name": "data", "size": "1Gi", "protected": true}, {"name": "logs", "size": "1Gi"}]);
+    let held = |machine: &mut Json| machine["status"]["protected"] = json!(["guest", "volumes.data"]);
+    let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
+    let rows: Vec<(&str, Machine, Guest, &[&str])> = vec![
+        ("nothing is protected", known(|_| {}), ours(), &[]),
+        ("the Machine is", known(marked), ours(), &["guest"]),
+        ("a volume is", known(|machine| machine["spec"]["volumes"] = volumes.clone()), ours(), &["volumes.data"]),
+        ("the marks were taken off, and something is left to do", known(held), off, &["guest", "volumes.data"]),
+        ("the marks were taken off, and all is done", known(held), ours(), &[]),
+    ];
+    for (name, machine, guest, expected) in rows {
+        assert_eq!(after(&machine, &look(vec![guest])).0.protected, expected, "{name}");
+    }
+    let stood = |machine: Machine| stood(&machine, &Standing::provider_error("it is down"), now()).protected;
+    assert_eq!(stood(known(marked)), ["guest"], "nobody could look");
+    assert_eq!(stood(known(held)), ["guest", "volumes.data"], "nobody could look since the marks were taken off");
+    let desired = desire(&known(held), &[]).expect("a desire");
+    assert!(desired.record.was_protected && desired.protected_volumes.is_empty());
+}

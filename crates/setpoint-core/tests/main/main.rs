@@ -16,6 +16,7 @@ mod machine;
 mod machine_status;
 mod plan;
 mod plan_properties;
+mod policy;
 mod removal;
 mod resolve;
 mod rollout;

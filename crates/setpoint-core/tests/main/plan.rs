@@ -441,6 +441,46 @@ fn configuration() {
             &["web: update (cores)", "web: waits on Policy"],
         ),
         (
+            "nor is what has a protected volume",
+            scene(
+                vec![Desired {
+                    protected_volumes: vec!["data".into()],
+                    ..wants(with(with(small(), "image", "debian-13"), "cores", 4))
+                }],
+                vec![web_guest()],
+            ),
+            &["web: update (cores)", "web: waits on Policy"],
+        ),
+        (
+            "another volume does not take the place of a protected one",
+            scene(
+                vec![Desired {
+                    protected_volumes: vec!["data".into()],
+                    ..wants(with(with_volume([("providerId", "vol-7".into())]), "cores", 4))
+                }],
+                vec![Guest { config: Config::known(with_volume([("size", GIB.into())])), ..web_guest() }],
+            ),
+            &["web: update (cores)", "web: waits on Policy"],
+        ),
+        (
+            "what has one guest too many is replaced once that is gone",
+            scene(vec![wants(with(small(), "image", "debian-13"))], vec![web_guest(), guest("102", &web(), small())]),
+            &["102: delete", "web: waits on Dependency"],
+        ),
+        (
+            "as long as that cannot go, nothing is replaced",
+            scene(
+                vec![wants(with(small(), "image", "debian-13"))],
+                vec![web_guest(), Guest { busy: Some("locked".into()), ..guest("102", &web(), small()) }],
+            ),
+            &["web: waits on Dependency", "102: waits on Provider"],
+        ),
+        (
+            "what is changed in place goes on beside a guest too many, which goes after",
+            scene(vec![wants(with(small(), "cores", 4))], vec![web_guest(), guest("102", &web(), small())]),
+            &["web: update (cores)", "102: delete"],
+        ),
+        (
             "unreadable configuration is not written",
             scene(vec![wants(with(small(), "cores", 4))], vec![unreadable.clone()]),
             &["web: waits on Observation"],
@@ -550,4 +590,9 @@ fn impossible_desires_are_refused_by_their_field() {
             &["web: delete"],
         ),
     ]);
+}
+
+/// The usual machine with one volume.
+fn with_volume<const N: usize>(volume: [(&'static str, Value); N]) -> Fields {
+    with(small(), "volumes", Value::Map([("data", Value::Map(volume.into_iter().collect()))].into_iter().collect()))
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use setpoint_api::step::{Action, Step};
+use setpoint_api::step::{Action, Step, Target};
 use setpoint_core::check::{Violation, check};
 use setpoint_core::desired::Desired;
 use setpoint_core::observation::{Config, Guest, Observation};
@@ -81,6 +82,29 @@ proptest! {
         }
         let runs = unmanaged_that_run(&scenario);
         prop_assert!(ran.is_subset(&runs), "ran before: {:?}, run now: {:?}", ran, runs);
+    }
+
+    #[test]
+    fn who_names_a_guest_later_changes_nothing_for_others(mut scenario in blinded(), which in any::<Index>()) {
+        for desired in &mut scenario.operator.desired {
+            desired.created_at = Some(Timestamp::UNIX_EPOCH);
+        }
+        let observation = scenario.world.observe();
+        let pinned = scenario.operator.desired.iter().filter_map(|desired| desired.provider_id.clone());
+        let ids: BTreeSet<Box<str>> = observation.guests.iter().map(|guest| guest.id.clone()).chain(pinned).collect();
+        prop_assume!(!ids.is_empty());
+        let targets: Vec<Target> = scenario.operator.desired.iter().map(|desired| desired.target.clone()).collect();
+        let own = |set: ChangeSet| set.only(&targets.iter().collect(), |_| true);
+        let before = own(scenario.operator.plan(&scenario.world, &observation));
+        let target = Target { namespace: "elsewhere".into(), name: "rival".into(), kind: "Machine".into() };
+        scenario.operator.desired.push(Desired {
+            created_at: Some(Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1)),
+            provider_id: ids.iter().nth(which.index(ids.len())).cloned(),
+            ..Desired::new(target, "uid-rival")
+        });
+        let after = scenario.operator.plan(&scenario.world, &observation);
+        assert_sound(&scenario, &observation, &after);
+        prop_assert_eq!(before, own(after));
     }
 
     #[test]

@@ -80,6 +80,11 @@ fn removal() {
         ),
         ("an orphan is reported", scene(vec![], vec![orphan()]), &["300: waits on Policy"]),
         (
+            "a guest with a protected volume is not deleted",
+            scene(vec![Desired { protected_volumes: vec!["data".into()], ..deleted(known_web()) }], vec![web_guest()]),
+            &["web: waits on Policy"],
+        ),
+        (
             "an orphan is deleted where policy says so",
             scene(vec![], vec![orphan()]).orphans(Orphans::Delete),
             &["300: delete"],

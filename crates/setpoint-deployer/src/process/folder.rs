@@ -17,21 +17,21 @@ use super::ownership::{Access, Users};
 use super::record::LOCK;
 use super::termination_log::{self, Placement};
 use crate::provider::{PodOrder, Volume};
-use crate::seal::SealKey;
 
 /// What a folder is called while it is built, and while it is removed.
 const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
 
-/// Builds the folder of an instance beside its place, then puts it there. `false` if there was one already.
-pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder, key: &SealKey) -> io::Result<bool> {
+/// Builds the folder of an instance beside its place, with its order as it is written, then puts it there. `false` if there
+/// was one already.
+pub(super) fn create(root: &Path, order: &InstanceOrder, pod: &PodOrder, sealed: &[u8]) -> io::Result<bool> {
     let place = root.join(&order.id);
     if place.exists() {
         return Ok(false);
     }
     let aside = root.join(format!("{NEW}{}", order.id));
     remove_if_there(&aside)?;
-    Layout { folder: &aside, order }.build(pod, key)?;
+    Layout { folder: &aside, order }.build(pod, sealed)?;
     sync(&aside)?;
     fs::rename(&aside, &place)?;
     sync(root)?;
@@ -107,9 +107,9 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    fn build(&self, pod: &PodOrder, key: &SealKey) -> io::Result<()> {
+    fn build(&self, pod: &PodOrder, sealed: &[u8]) -> io::Result<()> {
         make_private(self.folder)?;
-        order_file::write(self.folder, self.order, key)?;
+        order_file::write(self.folder, sealed)?;
         fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.folder.join(LOCK))?;
         for inner in ["logs", "containers", "volumes"] {
             make_private(&self.folder.join(inner))?;

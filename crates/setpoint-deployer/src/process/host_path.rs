@@ -1,8 +1,8 @@
 //! Folders and files of the machine that a Pod mounts: what `hostPath.type` says of them is checked, or made.
 
-use std::fs::{self, DirBuilder, FileType, OpenOptions};
+use std::fs::{self, FileType, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::PodSpec;
@@ -34,8 +34,8 @@ fn check_path(path: &Path, kind: &str) -> std::result::Result<(), String> {
         _ => return Err(format!("{shown}: the type is not known")),
     };
     let made = match kind {
-        "DirectoryOrCreate" => DirBuilder::new().recursive(true).mode(0o755).create(path),
-        "FileOrCreate" => OpenOptions::new().write(true).create_new(true).mode(0o644).open(path).map(drop),
+        "DirectoryOrCreate" => make_folder(path),
+        "FileOrCreate" => make_file(path),
         _ => Ok(()),
     };
     match made {
@@ -50,6 +50,31 @@ fn check_path(path: &Path, kind: &str) -> std::result::Result<(), String> {
         Ok(_) => Err(format!("{shown} is not {what}")),
         Err(error) => Err(format!("{shown} is not {what}: {error}")),
     }
+}
+
+/// A folder, and those it lies in as far as they are missing, that every user may list and pass through, whatever the umask.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|folder| fs::metadata(folder).is_err()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.and_then(|()| open_to_all(folder))?,
+        }
+    }
+    Ok(())
+}
+
+/// Users who may write where it lies could put another folder in its place, or a link, which is not followed.
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::DIRECTORY;
+    let made = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(folder)?;
+    made.set_permissions(Permissions::from_mode(0o755))
+}
+
+/// A file that every user may read, whatever the umask.
+fn make_file(path: &Path) -> io::Result<()> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    made.set_permissions(Permissions::from_mode(0o644))
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use crate::seal::SealKey;
 /// The key, in the state folder.
 const KEY: &str = ".key";
 
-/// No order is longer: it holds a Pod of at most 3 MiB, as the API takes it, and its variables.
-pub(super) const MAX_BYTES: u64 = 16 << 20;
+/// No file of an order is longer: it holds a Pod of at most 3 MiB, as the API takes it, and its variables.
+pub(super) const MAX_BYTES: usize = 16 << 20;
 
 /// An order as it is written. One of a former version has its variables in plain.
 #[derive(Serialize, Deserialize)]
@@ -34,29 +34,39 @@ pub(super) fn key_of(state_folder: &Path) -> PathBuf {
     state_folder.join(KEY)
 }
 
-/// Writes the order of an instance into its new folder.
-pub(super) fn write(folder: &Path, order: &InstanceOrder, key: &SealKey) -> io::Result<()> {
-    write_to(&folder.join(ORDER), order, key)
+/// An order as it is written: its variables are sealed. Longer than [`MAX_BYTES`], it could not be read again.
+pub(super) fn sealed(order: &InstanceOrder, key: &SealKey) -> io::Result<Vec<u8>> {
+    let sealed = key.seal(&order.id, &serde_json::to_vec(&order.pod.variables)?)?;
+    let mut order = order.clone();
+    order.pod.variables = BTreeMap::new();
+    Ok(serde_json::to_vec(&Written { order, sealed_variables: Some(sealed) })?)
+}
+
+/// Writes a sealed order into the new folder of its instance.
+pub(super) fn write(folder: &Path, sealed: &[u8]) -> io::Result<()> {
+    write_to(&folder.join(ORDER), sealed)
 }
 
 /// Seals the variables that a former version left in plain. Who runs the instance has read them already.
 pub(super) fn seal_variables(folder: &Path, key: &SealKey) -> io::Result<()> {
     let Some(Written { order, sealed_variables: None }) = read_written(folder)? else { return Ok(()) };
+    let sealed = sealed(&order, key)?;
+    if sealed.len() > MAX_BYTES {
+        let message =
+            format!("sealed, {ORDER} would have {} bytes, and no more than {MAX_BYTES} are read", sealed.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
     let aside = folder.join(format!("{ORDER}.next"));
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => write_to(&aside, &order, key)?,
+        _ => write_to(&aside, &sealed)?,
     }
     fs::rename(aside, folder.join(ORDER))
 }
 
-fn write_to(path: &Path, order: &InstanceOrder, key: &SealKey) -> io::Result<()> {
-    let sealed = key.seal(&order.id, &serde_json::to_vec(&order.pod.variables)?)?;
-    let mut order = order.clone();
-    order.pod.variables = BTreeMap::new();
-    let written = Written { order, sealed_variables: Some(sealed) };
+fn write_to(path: &Path, sealed: &[u8]) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(&written)?)?;
+    file.write_all(sealed)?;
     file.sync_all()
 }
 
@@ -88,10 +98,56 @@ fn read_written(folder: &Path) -> io::Result<Option<Written>> {
         opened => opened?,
     };
     let mut text = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut text)?;
+    file.take(MAX_BYTES as u64).read_to_end(&mut text)?;
     let damage = |error: serde_json::Error| {
         let place = format!("{ORDER} is damaged at line {} column {}", error.line(), error.column());
         io::Error::new(io::ErrorKind::InvalidData, place)
     };
     serde_json::from_slice(&text).map(Some).map_err(damage)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    /// An order of which one variable has this value.
+    fn order(value: &str) -> InstanceOrder {
+        serde_json::from_value(json!({
+            "id": "an-id", "mark": {"cluster": "c", "ownerUid": "u"}, "name": "pod", "createdAt": Timestamp::UNIX_EPOCH,
+            "pod": {
+                "namespace": "default", "name": "pod", "uid": "u", "spec": {"containers": [{"name": "web"}]},
+                "variables": {"web": [["A", value]]}, "volumes": {},
+            },
+            "logLimits": {"maxFileBytes": 1, "maxFiles": 1},
+        }))
+        .expect("an order")
+    }
+
+    #[test]
+    fn variables_in_plain_are_sealed_unless_they_could_not_be_read_again() {
+        let rows = [
+            ("a few", "x".repeat(100), true),
+            ("as many as a Pod may have", "x".repeat(8 << 20), true),
+            ("characters that take six bytes each", "\u{1}".repeat(2_300_000), false),
+        ];
+        for (row, value, is_sealed) in rows {
+            let state = tempfile::tempdir().expect("a folder");
+            let key = SealKey::open_or_make(&key_of(state.path())).expect("a key");
+            let folder = state.path().join("an-id");
+            fs::create_dir(&folder).expect("room");
+            let plain = serde_json::to_vec(&order(&value)).expect("JSON");
+            assert!(plain.len() < MAX_BYTES, "{row}: a former version could read it");
+            fs::write(folder.join(ORDER), plain).expect("room");
+            assert_eq!(seal_variables(&folder, &key).is_ok(), is_sealed, "{row}");
+            assert_eq!(
+                read_written(&folder).expect("readable").expect("an order").sealed_variables.is_some(),
+                is_sealed
+            );
+            let read = read_with_variables(&folder).expect("readable").expect("an order");
+            assert!(read.pod.variables == order(&value).pod.variables, "{row}");
+        }
+    }
 }

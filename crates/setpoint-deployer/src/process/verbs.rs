@@ -50,11 +50,6 @@ impl Place {
         if !self.look(|instances| instances.get(&id).is_some()).map_err(failed)? {
             host_path::check(&pod.spec)?;
         }
-        // One that is written and can never be read again would be nobody's.
-        if serde_json::to_vec(&instance).map_err(|error| failed(error.into()))?.len() as u64 > MAX_BYTES {
-            let message = format!("with its variables it takes more than {MAX_BYTES} bytes to write down");
-            return Err(Error::field(&order.name, "spec", message));
-        }
         {
             let _lock = self.lock_folder().map_err(failed)?;
             let (is_there, taken) =
@@ -63,7 +58,13 @@ impl Place {
                 let seed = u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default();
                 let assigned = ports::assign(instance.fields(), &taken, ports::is_free, seed);
                 instance.ports = assigned.map_err(|error| unassigned(&order.name, error))?;
-                folder::create(&self.settings.folder, &instance, pod, &self.key).map_err(failed)?;
+                let sealed = order_file::sealed(&instance, &self.key).map_err(failed)?;
+                // One that is written and can never be read again would be nobody's.
+                if sealed.len() > MAX_BYTES {
+                    let message = format!("with its variables it takes more than {MAX_BYTES} bytes to write down");
+                    return Err(Error::field(&order.name, "spec", message));
+                }
+                folder::create(&self.settings.folder, &instance, pod, &sealed).map_err(failed)?;
             }
         }
         let (shim, is_foreign) = self

@@ -99,6 +99,7 @@ impl Operator {
             Action::Start | Action::Stop | Action::Restart | Action::Grow | Action::Adopt => {
                 record.provider_id = Some(id);
             }
+            Action::Loosen => {}
             Action::Create | Action::Replace | Action::Update => {
                 (record.provider_id, record.spec_digest) = (Some(id), spec_digest);
                 record.secrets = secrets;
@@ -145,6 +146,8 @@ impl Operator {
             Action::Adopt => world.mark(&id, Some(mark(false)))?,
             Action::Release => world.mark(&id, None)?,
             Action::Delete => world.delete(&id)?,
+            // It is of an Environment: nothing is done to a guest.
+            Action::Loosen => {}
         }
         Ok(id)
     }

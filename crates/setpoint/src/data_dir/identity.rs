@@ -149,6 +149,7 @@ impl Identity {
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        setpoint_store::keep_owner(&file, path)?;
         let home = Home { since, ..Home::of(&file, folder)? };
         let settled = Identity { home, ..self.clone() };
         file.write_all(serde_json::to_string_pretty(&settled)?.as_bytes())?;

@@ -207,6 +207,8 @@ fn manifest(import: &Import, namespace: &str, observed: Map<String, Value>) -> V
         ("providerId".to_owned(), json!(import.guest)),
         // What was imported and is gone is said to be missing, and not made anew.
         ("create".to_owned(), json!("Never")),
+        // What was there before us stays when its Machine is deleted.
+        ("deletionPolicy".to_owned(), json!("Retain")),
     ]);
     spec.extend(observed);
     json!({

@@ -53,7 +53,7 @@ impl Saved {
 
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).context("cannot write the plan as JSON")?;
-        setpoint_store::write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))
+        setpoint_store::write_own(path, &text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     pub(crate) fn read(path: &Path) -> Result<Saved> {

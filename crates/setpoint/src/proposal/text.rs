@@ -178,6 +178,7 @@ fn sign(step: &Step) -> (&'static str, Tone) {
         Action::Delete | Action::Release => ("  -", Tone::Bad),
         Action::Replace if step.create_first => ("+/-", Tone::Bad),
         Action::Replace => ("-/+", Tone::Bad),
+        Action::Loosen => ("  ~", Tone::Bad),
         Action::Update | Action::Grow | Action::Start | Action::Stop | Action::Restart => ("  ~", Tone::Change),
     }
 }
@@ -194,6 +195,7 @@ pub(super) fn verb(action: Action) -> &'static str {
         Action::Replace => "replace",
         Action::Release => "release",
         Action::Delete => "delete",
+        Action::Loosen => "loosen",
     }
 }
 

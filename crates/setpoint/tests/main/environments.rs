@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use setpoint_api::change_set::{ChangeSet, Phase};
 use setpoint_api::environment::Environment;
+use setpoint_api::review::Review;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
@@ -202,7 +204,7 @@ async fn a_place_that_does_not_answer_says_so_and_keeps_what_it_holds() -> Resul
     let configure = async |config: Value| -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"config": config}}));
         environments.patch("lab", &PatchParams::default(), &patch).await?;
-        Ok(())
+        approve_loosening(&cluster.admin).await
     };
     let until_reason = async |reason: &str| {
         wait_for(format!("the reason {reason}"), PATIENCE, || async {
@@ -229,5 +231,34 @@ async fn a_place_that_does_not_answer_says_so_and_keeps_what_it_holds() -> Resul
     if Api::<Node>::all(cluster.admin.clone()).get_opt("lab").await?.is_some() {
         bail!("its Node is still there");
     }
+    Ok(())
+}
+
+/// Approves the looser policy of `lab` that waits, as the administrator.
+async fn approve_loosening(admin: &Client) -> Result<()> {
+    let environments: Api<Environment> = Api::all(admin.clone());
+    let sets: Api<ChangeSet> = Api::namespaced(admin.clone(), "kube-system");
+    let (environments, sets) = (&environments, &sets);
+    let digest = wait_for("a looser policy to wait", PATIENCE, || async {
+        let pending = environments.get("lab").await?.status.and_then(|status| status.pending);
+        Ok(pending.and_then(|pending| pending.steps.first().map(|step| step.digest.clone())))
+    })
+    .await?;
+    let asked = wait_for("it to be asked about", PATIENCE, || async {
+        let lists = |set: &ChangeSet| {
+            let status = set.status.iter().filter(|status| status.phase == Some(Phase::Waiting));
+            let mut steps = status.flat_map(|status| status.steps.iter().chain(&set.spec.steps));
+            steps.any(|step| step.digest == digest)
+        };
+        Ok(sets.list(&ListParams::default()).await?.items.into_iter().find(lists))
+    })
+    .await?;
+    let review = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review",
+        "metadata": {"generateName": "yes-", "namespace": "kube-system"},
+        "spec": {"gate": asked.metadata.name, "decision": "Approve", "digests": [digest], "reviewer": "admin"},
+    });
+    let reviews: Api<Review> = Api::namespaced(admin.clone(), "kube-system");
+    reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
     Ok(())
 }

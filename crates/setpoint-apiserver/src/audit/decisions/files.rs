@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -29,29 +31,42 @@ pub enum Family {
     Steps,
     /// People's writes that change who may do what, or delete what we manage.
     Writes,
-    /// Requests that were refused, and reviews that do not count.
+    /// Tokens of service accounts, which many may ask for at any rate.
+    Tokens,
+    /// Requests that were refused.
     Refusals,
+    /// Reviews that do not count.
+    Reviews,
     /// What was done with the data folder by commands.
     Administration,
 }
 
 impl Family {
-    pub const ALL: [Family; 5] =
-        [Family::Decisions, Family::Steps, Family::Writes, Family::Refusals, Family::Administration];
+    pub const ALL: [Family; 7] = [
+        Family::Decisions,
+        Family::Steps,
+        Family::Writes,
+        Family::Tokens,
+        Family::Refusals,
+        Family::Reviews,
+        Family::Administration,
+    ];
 
     fn prefix(self) -> &'static str {
         match self {
             Family::Decisions => "decisions",
             Family::Steps => "steps",
             Family::Writes => "writes",
+            Family::Tokens => "tokens",
             Family::Refusals => "refusals",
+            Family::Reviews => "reviews",
             Family::Administration => "administration",
         }
     }
 
-    /// Half of everything is for what people decided.
+    /// Half of everything is for what people decided; the others have equal shares of the rest.
     fn share(self, bytes: u64) -> u64 {
-        if self == Family::Decisions { bytes / 2 } else { bytes / 8 }
+        if self == Family::Decisions { bytes / 2 } else { bytes / 12 }
     }
 }
 
@@ -77,6 +92,8 @@ pub(super) struct Files {
     /// Without it, nothing is removed.
     retention: Option<Retention>,
     open: BTreeMap<Family, Open>,
+    /// How many files were removed for their size before they were too old.
+    removed_early: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -89,12 +106,17 @@ struct Open {
 impl Files {
     /// Makes the folder, for its owner alone, if it is missing.
     pub(super) fn open(folder: &Path, retention: Option<Retention>) -> io::Result<Files> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        setpoint_store::make_folder(folder)?;
         let permissions = fs::Permissions::from_mode(0o700);
         if fs::metadata(folder)?.permissions().mode() & 0o777 != 0o700 {
             fs::set_permissions(folder, permissions)?;
         }
-        Ok(Files { folder: folder.to_owned(), retention, open: BTreeMap::new() })
+        Ok(Files { folder: folder.to_owned(), retention, open: BTreeMap::new(), removed_early: Arc::default() })
+    }
+
+    /// How many files were removed for their size before they were too old, as it is counted.
+    pub(super) fn removed_early(&self) -> Arc<AtomicU64> {
+        self.removed_early.clone()
     }
 
     /// Adds whole lines to a family; they survive a loss of power once this returns. Where it fails, none of them may be
@@ -120,6 +142,10 @@ impl Files {
         if !self.open.get(&family).is_some_and(fits) {
             let open = self.begin(family, now)?;
             self.open.insert(family, open);
+            // Whoever writes much at once is bounded at once. What cannot be removed now is removed later.
+            if let Err(error) = self.prune_family(family, now) {
+                tracing::warn!(%error, "old files of the decision log cannot be removed");
+            }
         }
         let open = self.open.get_mut(&family).expect("it was opened");
         if let Err(error) = open.file.write_all(lines).and_then(|()| open.file.sync_data()) {
@@ -159,24 +185,34 @@ impl Files {
         let after = |last: Timestamp| last.checked_add(SignedDuration::from_micros(1)).unwrap_or(last);
         let begun = last.map(after).map_or(now, |after| now.max(after));
         let path = self.folder.join(format!("{}-{}.log", family.prefix(), begun.strftime(STAMP)));
-        let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)?;
+        let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+        setpoint_store::keep_owner(&file, &path)?;
         // The file's name has to survive as well as its content.
         File::open(&self.folder)?.sync_all()?;
         Ok(Open { file, begun, bytes: 0 })
     }
 
-    /// Removes files that are older than what is kept, and the oldest of a family that takes more room than it may. Returns
-    /// how many went although they were young enough.
-    pub(super) fn prune(&mut self, now: Timestamp) -> io::Result<u64> {
-        let Some(retention) = self.retention else { return Ok(0) };
-        let mut early = 0;
-        for family in Family::ALL {
-            early += prune(&self.folder, family, retention, now)?;
+    /// Removes files that are older than what is kept, and the oldest of a family that takes more room than it may.
+    pub(super) fn prune(&self, now: Timestamp) -> io::Result<()> {
+        Family::ALL.into_iter().try_for_each(|family| self.prune_family(family, now))
+    }
+
+    fn prune_family(&self, family: Family, now: Timestamp) -> io::Result<()> {
+        let Some(retention) = self.retention else { return Ok(()) };
+        let early = prune(&self.folder, family, retention, now)?;
+        if early > 0 {
+            self.removed_early.fetch_add(early, Ordering::Relaxed);
+            tracing::error!(
+                files = early,
+                family = family.prefix(),
+                "the decision log is at its bound: its oldest files were removed before their time; raise --decision-log-size"
+            );
         }
-        Ok(early)
+        Ok(())
     }
 }
 
+/// Returns how many files went although they were young enough.
 fn prune(folder: &Path, family: Family, retention: Retention, now: Timestamp) -> io::Result<u64> {
     let segments = segments(folder, family)?;
     let kept_since = now.checked_sub(SignedDuration::from_hours(24 * i64::from(retention.days))).unwrap_or(now);
@@ -246,7 +282,7 @@ mod tests {
     fn files_are_private_begin_anew_each_day_and_go_when_they_are_old() {
         let temporary = tempfile::tempdir().expect("a folder");
         let folder = temporary.path().join("audit/decisions");
-        let retention = Retention { days: 2, bytes: 1 << 20 };
+        let retention = Retention { days: 4, bytes: 1 << 20 };
         let mut files = Files::open(&folder, Some(retention)).expect("a folder");
         for (time, line) in [
             ("2026-01-01T10:00:00Z", "a\n"),
@@ -266,13 +302,14 @@ mod tests {
         }
         fs::write(folder.join("decisions-notes.log"), "mine").expect("a file");
         let rows = [
-            ("2026-01-03T23:00:00Z", vec!["a\nb\n", "c\n", "d\n"]),
-            ("2026-01-04T01:00:00Z", vec!["c\n", "d\n"]),
-            ("2026-01-07T01:00:00Z", vec!["d\n"]),
-            ("2026-01-08T01:00:00Z", vec![]),
+            ("2026-01-05T23:00:00Z", vec!["a\nb\n", "c\n", "d\n"]),
+            ("2026-01-06T01:00:00Z", vec!["c\n", "d\n"]),
+            ("2026-01-09T01:00:00Z", vec!["d\n"]),
+            ("2026-01-10T01:00:00Z", vec![]),
         ];
         for (now, expected) in rows {
-            assert_eq!(files.prune(at(now)).expect("a folder"), 0, "{now}: none goes too early");
+            files.prune(at(now)).expect("a folder");
+            assert_eq!(files.removed_early().load(Ordering::Relaxed), 0, "{now}: none goes too early");
             assert_eq!(content(&folder, Family::Decisions), expected, "{now}");
         }
         assert!(folder.join("decisions-notes.log").exists(), "what is not the log's is left alone");
@@ -282,18 +319,23 @@ mod tests {
     fn at_its_bound_a_family_loses_its_own_oldest_files_and_no_other_does() {
         let temporary = tempfile::tempdir().expect("a folder");
         let folder = temporary.path();
-        // 1 024 bytes for refusals, 4 096 for decisions.
-        let mut files = Files::open(folder, Some(Retention { days: 365, bytes: 8 << 10 })).expect("a folder");
+        // 1 024 bytes for tokens and as many for writes, 6 144 for decisions.
+        let mut files = Files::open(folder, Some(Retention { days: 365, bytes: 12 << 10 })).expect("a folder");
         let now = at("2026-01-01T10:00:00Z");
         files.append(Family::Decisions, b"alice approved\n", now).expect("room");
+        files.append(Family::Writes, b"alice was made an administrator\n", now).expect("room");
         for number in 0..1000 {
-            files.append(Family::Refusals, format!("{number:099}\n").as_bytes(), now).expect("room");
+            files.append(Family::Tokens, format!("{number:099}\n").as_bytes(), now).expect("room");
+            let bytes = content(folder, Family::Tokens).concat().len();
+            assert!(bytes <= 1024 + 128, "{bytes} bytes after {number} lines: it is bounded while it is written");
         }
-        assert!(files.prune(now).expect("a folder") > 900, "it is said how many went early");
-        let refusals = content(folder, Family::Refusals).concat();
-        assert!((512..=1024).contains(&refusals.len()), "{}", refusals.len());
-        assert!(refusals.ends_with("999\n"), "the newest stay");
+        assert!(files.removed_early().load(Ordering::Relaxed) > 900, "it is said how many went early");
+        files.prune(now).expect("a folder");
+        let tokens = content(folder, Family::Tokens).concat();
+        assert!((512..=1024).contains(&tokens.len()), "{}", tokens.len());
+        assert!(tokens.ends_with("999\n"), "the newest stay");
         assert_eq!(content(folder, Family::Decisions), ["alice approved\n"]);
+        assert_eq!(content(folder, Family::Writes), ["alice was made an administrator\n"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | [`record`] | an entry of the log |
 //! | [`reviews`], [`steps`], [`requests`] | what there is to say: pure |
+//! | [`refusals`] | how many refusals of one caller are written |
 //! | [`signer`] | which key a signature names |
 //! | [`follow`] | the task that follows the store |
 //! | [`files`], [`position`] | the files as they are written and removed |
@@ -23,6 +24,7 @@ mod follow;
 mod position;
 mod read;
 mod record;
+mod refusals;
 mod requests;
 mod reviews;
 mod signer;
@@ -48,8 +50,8 @@ pub use self::record::{
     AdministrationFact, ChangeSetName, Entry, Fact, GapFact, RequestFact, ReviewFact, ReviewedStep, StepFact,
     StepOutcome,
 };
+use self::refusals::Budgets;
 pub(crate) use self::requests::fact;
-use super::strangers::Budget;
 
 /// How long a request waits for its line, and the end of the program for the last ones.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,10 +59,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
 /// How many lines of requests are written at the same time; on a disk that hangs no more threads wait.
 const AT_ONCE: usize = 16;
-/// What can be written of refusals at once: more than two thousand lines.
-const REFUSED_BYTES: f64 = (1 << 20) as f64;
-/// What is earned again: a quarter of a gigabyte in a year. Whoever is refused without end fills no disk.
-const REFUSED_BYTES_PER_SECOND: f64 = 8.0;
 
 /// A decision log. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -71,7 +69,7 @@ struct Shared {
     folder: PathBuf,
     files: Arc<Mutex<Files>>,
     writes: Arc<Semaphore>,
-    refused: Mutex<Budget>,
+    refused: Mutex<Budgets>,
     failing: AtomicBool,
     /// The program ends: what cannot be written now is written after the next start.
     closing: AtomicBool,
@@ -86,7 +84,7 @@ struct Shared {
 struct Counts {
     lost: AtomicU64,
     left_out: AtomicU64,
-    removed_early: AtomicU64,
+    removed_early: Arc<AtomicU64>,
 }
 
 impl Decisions {
@@ -94,14 +92,16 @@ impl Decisions {
     /// removed.
     pub fn open(folder: impl Into<PathBuf>, retention: Option<Retention>) -> io::Result<Decisions> {
         let folder = folder.into();
+        let files = Files::open(&folder, retention)?;
+        let counts = Counts { removed_early: files.removed_early(), ..Counts::default() };
         let log = Decisions(Arc::new(Shared {
-            files: Arc::new(Mutex::new(Files::open(&folder, retention)?)),
+            files: Arc::new(Mutex::new(files)),
             folder,
             writes: Arc::new(Semaphore::new(AT_ONCE)),
-            refused: Mutex::new(Budget::new(REFUSED_BYTES, REFUSED_BYTES_PER_SECOND, Instant::now())),
+            refused: Mutex::new(Budgets::new(Instant::now())),
             failing: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts,
             followed: AtomicU64::new(0),
             follower: Mutex::new(None),
         }));
@@ -113,27 +113,23 @@ impl Decisions {
     pub(crate) async fn put(&self, family: Family, fact: Fact) {
         let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string();
         let now = Timestamp::now();
-        let Some(line) = self.affordable(family, &Entry { id, time: now, fact }) else { return };
+        let entry = Entry { id, time: now, fact };
+        let line = entry.line();
+        if let Fact::Refusal(refusal) = &entry.fact
+            && !self.0.refused.lock().spend(&refusal.by, line.len(), Instant::now())
+        {
+            self.0.counts.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let written = tokio::time::timeout(PATIENCE, self.append(vec![(family, line)], now)).await;
         if self.note(written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))).is_err() {
             self.0.counts.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The line of an entry; none, which is counted, of one more refusal than there is room for.
-    fn affordable(&self, family: Family, entry: &Entry) -> Option<Vec<u8>> {
-        let line = entry.line();
-        if family == Family::Refusals && !self.0.refused.lock().spend(line.len(), Instant::now()) {
-            self.0.counts.left_out.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(line)
-    }
-
     /// Writes entries down, however often that fails; false if the program ends before it succeeds.
     async fn keep(&self, entries: &[(Family, Entry)]) -> bool {
-        let lines: Vec<(Family, Vec<u8>)> =
-            entries.iter().filter_map(|(family, entry)| Some((*family, self.affordable(*family, entry)?))).collect();
+        let lines: Vec<(Family, Vec<u8>)> = entries.iter().map(|(family, entry)| (*family, entry.line())).collect();
         while self.note(self.append(lines.clone(), Timestamp::now()).await).is_err() {
             if self.0.closing.load(Ordering::SeqCst) {
                 return false;
@@ -174,15 +170,7 @@ impl Decisions {
 
     /// Removes what is too old, or too much.
     fn prune(&self, now: Timestamp) -> io::Result<()> {
-        let early = self.0.files.lock().prune(now)?;
-        if early > 0 {
-            self.0.counts.removed_early.fetch_add(early, Ordering::Relaxed);
-            tracing::error!(
-                files = early,
-                "the decision log is at its bound: its oldest files were removed before their time; raise --decision-log-size"
-            );
-        }
-        Ok(())
+        self.0.files.lock().prune(now)
     }
 
     /// Waits, for a while, until everything is written that was committed to a store that is closed by now.

@@ -19,12 +19,10 @@ pub(crate) fn fact(request: &Request, outcome: &Outcome<'_>) -> Option<(Family, 
     let caller = request.caller.as_ref().filter(|_| is_concerned && !request.is_from_our_own())?;
     let path = request.path();
     let verb = path.as_ref().and_then(|path| request.verb(path));
-    let family = if outcome.code == StatusCode::FORBIDDEN {
-        Family::Refusals
-    } else if outcome.code.is_success() && !is_dry_run(request) && path.as_ref().zip(verb).is_some_and(decides) {
-        Family::Writes
-    } else {
-        return None;
+    let family = match outcome.code {
+        StatusCode::FORBIDDEN => Family::Refusals,
+        code if code.is_success() && !is_dry_run(request) => path.as_ref().zip(verb).and_then(decision)?,
+        _ => return None,
     };
     let is_refused = family == Family::Refusals;
     let told = outcome.failure.filter(|_| is_refused && !path.as_ref().is_some_and(is_secret));
@@ -58,17 +56,18 @@ fn is_dry_run(request: &Request) -> bool {
     !Query::parse(request.uri.query()).all("dryRun").is_empty()
 }
 
-/// Whether a write that took place gives or takes rights, changes the rules of a place, or removes what we manage.
-fn decides((path, verb): (&ResourcePath, Verb)) -> bool {
+/// Where a write that took place is told, if it gives or takes rights, changes the rules of a place, or removes what we
+/// manage.
+fn decision((path, verb): (&ResourcePath, Verb)) -> Option<Family> {
     if matches!(verb, Verb::Get | Verb::List | Verb::Watch) {
-        return false;
+        return None;
     }
     let is_deletion = matches!(verb, Verb::Delete | Verb::DeleteCollection);
     match (path.group.as_str(), path.resource.as_str(), path.subresource.as_deref()) {
-        (rbac::GROUP, _, _) | (setpoint_api::GROUP, ENVIRONMENTS, None) => true,
-        ("", "serviceaccounts", Some("token")) => true,
-        (setpoint_api::GROUP | setpoint_api::planspec::GROUP, _, None) => is_deletion,
-        _ => false,
+        (rbac::GROUP, _, _) | (setpoint_api::GROUP, ENVIRONMENTS, None) => Some(Family::Writes),
+        ("", "serviceaccounts", Some("token")) => Some(Family::Tokens),
+        (setpoint_api::GROUP | setpoint_api::planspec::GROUP, _, None) if is_deletion => Some(Family::Writes),
+        _ => None,
     }
 }
 
@@ -131,7 +130,7 @@ mod tests {
             ("a look at one", "bob", Method::GET, BINDING, 200, None),
             ("rules of a place", "bob", Method::PATCH, "/apis/setpoint.dev/v1alpha1/environments/lab", 200, write),
             ("its status", "bob", Method::PATCH, "/apis/setpoint.dev/v1alpha1/environments/lab/status", 200, None),
-            ("a token", "bob", Method::POST, "/api/v1/namespaces/a/serviceaccounts/s/token", 201, write),
+            ("a token", "bob", Method::POST, "/api/v1/namespaces/a/serviceaccounts/s/token", 201, Some(Family::Tokens)),
             ("something else", "bob", Method::DELETE, "/api/v1/namespaces/a/configmaps/c", 200, None),
         ];
         for (name, user, method, uri, code, expected) in rows {

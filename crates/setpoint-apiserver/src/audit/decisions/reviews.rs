@@ -154,7 +154,7 @@ pub(super) fn entries(
     let (id, time) = (review.verdict(), time.unwrap_or(now));
     // One that counted was a decision, and so is that it no longer is one. Anybody may give others, any number of them.
     let is_decision = review.counts() == Some(true) || before.and_then(StoredReview::counts) == Some(true);
-    let family = if is_decision { Family::Decisions } else { Family::Refusals };
+    let family = if is_decision { Family::Decisions } else { Family::Reviews };
     let parts: Vec<Vec<ReviewedStep>> = match steps.is_empty() {
         true => vec![Vec::new()],
         false => steps.chunks(STEPS).map(<[ReviewedStep]>::to_vec).collect(),
@@ -217,19 +217,19 @@ mod tests {
         let given = || Some(review(None, 1));
         let told = |status: &'static str, reason: &'static str| Some(review(Some((status, reason)), 1));
         let (counted, expired) = (|| told("True", "Counted"), || told("False", "Expired"));
-        use Family::{Decisions, Refusals};
+        use Family::{Decisions, Reviews};
         let rows = [
-            ("it is given", None, given(), Some((Refusals, None, "Given", None))),
+            ("it is given", None, given(), Some((Reviews, None, "Given", None))),
             ("it is written before it was judged", given(), given(), None),
             ("it counts", given(), counted(), Some((Decisions, Some(true), "Counted", None))),
             ("it is written again", counted(), counted(), None),
             ("it counts no more", counted(), expired(), Some((Decisions, Some(false), "Expired", Some("Counted")))),
-            ("it never counted", given(), expired(), Some((Refusals, Some(false), "Expired", None))),
+            ("it never counted", given(), expired(), Some((Reviews, Some(false), "Expired", None))),
             (
                 "it was refused otherwise",
                 told("False", "Stale"),
                 expired(),
-                Some((Refusals, Some(false), "Expired", Some("Stale"))),
+                Some((Reviews, Some(false), "Expired", Some("Stale"))),
             ),
             ("it is found after a restart", None, counted(), Some((Decisions, Some(true), "Counted", None))),
         ];

@@ -55,7 +55,10 @@ async fn who_may_edit_may_not_use_every_environment_nor_adopt_there() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     carol.merge_patch(&path, json!({"spec": {"providerId": "100"}})).await.refused(403, "Forbidden", &words);
     carol.apply(format!("{path}?force=true"), "m", pinned.clone()).await.refused(403, "Forbidden", &words);
-    carol.put(&path, pinned).await.refused(403, "Forbidden", &words);
+    let mut replacement = pinned;
+    replacement["metadata"]["resourceVersion"] =
+        api.get(&path).await.expect(200)["metadata"]["resourceVersion"].clone();
+    carol.put(&path, replacement).await.refused(403, "Forbidden", &words);
 
     let bindings = api.names(ROLE_BINDINGS).await;
     let uses = bindings.iter().find(|name| name.contains("uses")).expect("a binding");
@@ -63,6 +66,29 @@ async fn who_may_edit_may_not_use_every_environment_nor_adopt_there() {
     carol.merge_patch(&path, json!({"spec": {"cores": 2}})).await.refused(403, "Forbidden", &["--verbs use`"]);
     carol.merge_patch(&path, json!({"metadata": {"labels": {"team": "shop"}}})).await.expect(200);
     carol.delete(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_plan_is_made_for_who_could_write_what_it_is_for() {
+    let api = Api::new().await;
+    let carol = carol(&api).await;
+    let stored = api.post(MACHINES, machine("web", json!({"providerId": "100"}))).await.expect(201);
+    let ask = |name: &str, machines: Vec<Value>| {
+        let change_set = json!({
+            "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": name},
+            "spec": {"environment": "lab", "mode": "Preview", "requestedBy": "carol", "objects": machines},
+        });
+        carol.post("/apis/setpoint.dev/v1alpha1/namespaces/default/changesets", change_set)
+    };
+    let as_stored = machine("web", stored["spec"].clone());
+    ask("same", vec![as_stored.clone()]).await.expect(201);
+    let mut changed = as_stored.clone();
+    changed["spec"]["cores"] = json!(2);
+    ask("changed", vec![changed]).await.refused(403, "Forbidden", &["--user carol --verbs use`"]);
+    let mut another = as_stored;
+    another["spec"]["providerId"] = json!("200");
+    another["metadata"]["name"] = json!("other");
+    ask("pinned", vec![another]).await.refused(403, "Forbidden", &["--user carol --verbs use,adopt`"]);
 }
 
 #[tokio::test]

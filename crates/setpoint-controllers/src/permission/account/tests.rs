@@ -4,6 +4,7 @@ use kube::runtime::watcher::Event;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use setpoint_core::gate::{Amount, Level};
 use setpoint_core::observation::{Completeness, Guest, Mark};
 
 use super::*;
@@ -31,7 +32,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn seen(instances: u32) -> Usage {
-    Usage { instances: Some(instances), gpus: Some(0), hourly_cost: None }
+    Level { instances: Some(instances), gpus: Some(0), hourly_cost: None }.into()
 }
 
 fn count(look: &Observation) -> Usage {
@@ -316,7 +317,7 @@ impl World {
     /// As whoever decides does. Whether there surely is room for one more.
     fn has_room(&mut self) -> bool {
         let others = self.account.others("lab", &self.machines, at(1));
-        let room = |usage: Usage| usage.instances.is_some_and(|now| now < self.limit);
+        let room = |usage: Usage| usage.all.instances.is_some_and(|now| now < self.limit);
         let at_most = self.account.at_most(Some(1), &others, None, count);
         at_most.is_some_and(room) || self.account.look(Some(1), &others, None).is_some_and(|look| room(count(&look)))
     }
@@ -329,7 +330,7 @@ impl World {
                 let under_way = self.each.iter().filter(|stage| matches!(stage, Stage::Making { .. })).count();
                 self.side_by_side += usize::from(under_way > 0);
                 let machine = self.write(number, &[call.as_str()]);
-                let added = Added { instances: 1, ..Added::default() };
+                let added = Added::to("default", Amount { instances: 1, ..Amount::default() });
                 self.account.begin(&call, Call::new(&step("Create"), added, Some((&machine, &*self.machines))));
                 self.machines.apply(Event::Apply(machine));
                 Stage::Making { has_landed: false, has_ended: false }

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod ledgers;
+mod namespaces;
 mod quorums;
 mod reviews;
 mod statuses;
@@ -9,7 +10,7 @@ mod statuses;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey, Guardrails, LedgerEntry};
+use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey, Guardrails, LedgerEntry, NamespaceLimits};
 use setpoint_api::price::Price;
 use setpoint_api::review::{self, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
@@ -201,7 +202,7 @@ impl World {
             evidence: Vec::new(),
             ledger: Vec::new(),
             under_way: BTreeSet::new(),
-            usage: Usage { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) },
+            usage: Level { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) }.into(),
             gpus: BTreeMap::new(),
         }
     }
@@ -224,11 +225,12 @@ impl World {
             steps: &self.steps,
             approval: self.approval.as_ref(),
             guardrails: self.guardrails.as_ref(),
+            windows: &[],
             expires_at: self.expires_at,
             evidence: &evidence,
             ledger: &self.ledger,
             under_way: &self.under_way,
-            usage: self.usage,
+            usage: &self.usage,
             gpus: &self.gpus,
             requesters: &Requesters::of_all(["carol"]),
             cluster_uid: "cluster",

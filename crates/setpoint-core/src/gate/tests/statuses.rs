@@ -51,7 +51,7 @@ a: may run
 b: waits: Destructive: 0 of 1 approval
 c: waits: b must be done first
 d: may run
-e: refused: this step alone is more than maxHourlyCost $5.00 allows
+e: refused: this step alone is more than maxHourlyCost $5.00/h allows
 f: refused: rejected by dan
 review alice by alice counts for a
 review bob by bob does not count: it names no step that is open here

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use setpoint_api::change_set::{ChangeSet, Mode};
-use setpoint_api::environment::Environment;
+use setpoint_api::environment::{Environment, LedgerEntry};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Intent, Machine};
 use setpoint_api::price::Price;
@@ -19,6 +19,7 @@ use setpoint_deployer::simulated::{Effect, Entry};
 use super::ledger::Books;
 use super::places::TAKEN;
 use super::rules::{title, uid};
+use super::users::EXISTING;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// For how long somebody may act by what they read just before.
@@ -126,6 +127,11 @@ impl Approvals {
         one == other || (is_first(one) && is_first(other))
     }
 
+    /// Whether this is or was the uid of a Machine.
+    pub(super) fn is_machine(&self, uid: &str) -> bool {
+        self.machines.contains(uid)
+    }
+
     /// Something reached a place.
     pub(super) fn reached(&mut self, books: &Books, place: &str, entry: &Entry, broken: &mut Vec<String>) {
         let owner = entry.owner.as_deref().unwrap_or_default();
@@ -142,6 +148,9 @@ impl Approvals {
         };
         if call.machine != owner {
             broken.push(format!("this was written down for {} and done to another's: {entry}", call.machine));
+        }
+        if call.action == Action::Release && !is_on_record(books, place, entry) {
+            broken.push(format!("this was released, and counts against no limit: {entry}"));
         }
         let Some(set) = call.change_set.clone().filter(|_| entry.effect == Effect::Full) else { return };
         let approval = (set, call.digest.clone());
@@ -250,22 +259,50 @@ impl Approvals {
     }
 }
 
-/// What the ledger of an Environment counts is never more than its guardrails allow within an hour.
+/// What the ledger of an Environment counts is never more than its guardrails allow within an hour, nor what it counts for a
+/// namespace more than those of the namespace.
 pub(super) fn ledger_holds(environment: &Environment, broken: &mut Vec<String>) {
     let name = environment.metadata.name.as_deref().unwrap_or_default();
     let Some(limits) = &environment.spec.guardrails else { return };
     let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
+    let namespaces: BTreeSet<&str> = ledger.iter().map(|entry| entry.target.namespace.as_str()).collect();
+    for namespace in namespaces {
+        let own = ledger.iter().filter(|entry| entry.target.namespace == namespace).collect::<Vec<_>>();
+        if let Some(limits) = limits.of_namespace(namespace) {
+            let most = (limits.max_destroys_per_hour, limits.max_added_cost_per_hour);
+            hours_hold(&format!("for {namespace} at {name}"), most, &own, broken);
+        }
+    }
+    let most = (limits.max_destroys_per_hour, limits.max_added_cost_per_hour);
+    hours_hold(&format!("at {name}"), most, &ledger.iter().collect::<Vec<_>>(), broken);
+}
+
+/// No hour of a ledger has more in it than that: destructive steps, and added cost.
+fn hours_hold(
+    place: &str,
+    (max_destroys, max_added_cost): (Option<u32>, Option<Price>),
+    ledger: &[&LedgerEntry],
+    broken: &mut Vec<String>,
+) {
     for last in ledger {
         let lately = ledger.iter().filter(|entry| entry.time <= last.time && entry.time > last.time - HOUR);
         let lately: Vec<_> = lately.collect();
         let destroyed = lately.iter().filter(|entry| entry.destroyed).count();
-        if let Some(most) = limits.max_destroys_per_hour.filter(|most| destroyed > *most as usize) {
-            broken.push(format!("{destroyed} things were destroyed within an hour at {name}, which allows {most}"));
+        if let Some(most) = max_destroys.filter(|most| destroyed > *most as usize) {
+            broken.push(format!("{destroyed} things were destroyed within an hour {place}, which allows {most}"));
         }
         let deltas = lately.iter().filter_map(|entry| entry.hourly_cost_delta).filter(|delta| *delta > Price::ZERO);
         let added: Price = deltas.sum();
-        if let Some(most) = limits.max_added_cost_per_hour.filter(|most| added > *most) {
-            broken.push(format!("{added} were added within an hour at {name}, which allows {most}"));
+        if let Some(most) = max_added_cost.filter(|most| added > *most) {
+            broken.push(format!("{added} were added within an hour {place}, which allows {most}"));
         }
     }
+}
+
+/// Whether the Environment says of a guest that it was released by this call, if it has to: what was there before us and costs
+/// nothing may go uncounted.
+fn is_on_record(books: &Books, place: &str, entry: &Entry) -> bool {
+    let status = books.environments.get(place).and_then(|environment| environment.status.as_ref());
+    let mut released = status.iter().flat_map(|status| &status.released);
+    entry.instance.as_deref() == Some(EXISTING) || released.any(|guest| guest.call == *entry.intent)
 }

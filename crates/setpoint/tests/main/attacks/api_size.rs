@@ -14,7 +14,7 @@ const LIMIT: usize = 1_572_864;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-const BOXES: &str = "/apis/example.com/v1/namespaces/default/boxes";
+pub(super) const BOXES: &str = "/apis/example.com/v1/namespaces/default/boxes";
 const FULL: &str = "/apis/example.com/v1/namespaces/default/boxes/full";
 
 /// What refusing a request may cost beyond what the body is read into.
@@ -22,13 +22,20 @@ const COST: u64 = 160 * MIB;
 
 async fn server_with_boxes() -> Result<Server> {
     let server = Server::start_with(SETPOINT, &["--store", "memory"]).await?;
+    define_boxes(&server).await?;
+    Ok(server)
+}
+
+/// Defines a kind with defaults that are large, with texts, and with a field in which anything may stand.
+pub(super) async fn define_boxes(server: &Server) -> Result<()> {
     let item = json!({"type": "object", "properties": {
         "a": {"type": "string", "default": "x".repeat(50_000)},
         "b": {"type": "string", "default": "x".repeat(50_000)},
     }});
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let properties = json!({
-        "spec": {"type": "object", "properties": {"items": {"type": "array", "items": item}, "data": strings}},
+        "spec": {"type": "object", "properties": {"items": {"type": "array", "items": item}, "data": strings, "free": free}},
         "status": {"type": "object", "properties": {"data": strings}},
     });
     let definition = json!({
@@ -47,15 +54,15 @@ async fn server_with_boxes() -> Result<Server> {
         },
     });
     server.client()?.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?.success()?;
-    Ok(server)
+    Ok(())
 }
 
-fn a_box(name: &str, spec: Value) -> Value {
+pub(super) fn a_box(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Box", "metadata": {"name": name}, "spec": spec})
 }
 
 /// The answer says that the object is too large, how large it would be, and how large it may be.
-fn ensure_too_large(row: &str, answer: &Answer) -> Result<usize> {
+pub(super) fn ensure_too_large(row: &str, answer: &Answer) -> Result<usize> {
     let status = answer.json()?;
     let message = status["message"].as_str().unwrap_or_default();
     let is_told = answer.status == 413 && status["reason"] == "RequestEntityTooLarge";

@@ -52,6 +52,34 @@ fn has_call(machine: &&Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_of_a_fast_place_are_made_side_by_side_beside_many_places_that_are_stuck() -> Result<()> {
+    /// As many Machines as are worked on at once.
+    const STUCK: usize = 16;
+    const IN_EACH: usize = 16;
+    let server = Server::start(SETPOINT).await?;
+    declare(&server, "fast", json!({"latencyMs": 1_000}), json!({})).await?;
+    for place in 0..STUCK {
+        let name = format!("stuck{place}");
+        declare(&server, &name, json!({"latencyMs": 600_000}), json!({})).await?;
+        for number in 0..IN_EACH {
+            make(&server, &format!("{name}-{number}"), &name).await?;
+        }
+    }
+    for number in 0..8 {
+        make(&server, &format!("fast{number}"), "fast").await?;
+    }
+    wait_for("several calls at the same time", PATIENCE, || async {
+        let calls = machines(&server, "fast").await?.iter().filter(has_call).count();
+        Ok((calls > 1).then_some(()))
+    })
+    .await?;
+    wait_for("the Machines to be made", PATIENCE, || async {
+        Ok(machines(&server, "fast").await?.iter().all(|machine| is_synced(&machine)).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_of_a_fast_place_does_not_wait_for_those_of_a_slow_one() -> Result<()> {
     for guardrails in [json!({}), json!({"maxInstances": 1000, "maxHourlyCost": "1000"})] {
         let server = Server::start(SETPOINT).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use setpoint_testkit::Server;
 use tempfile::TempDir;
 
+use super::pod_place::is_root;
 use crate::SETPOINT;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -183,6 +184,109 @@ fn a_restored_copy_removes_no_guests_and_acts_only_once_it_was_adopted() -> Resu
     home.done(&["apply", "-y", "-f", "lab.yaml", "--data-dir", named])?;
     let error = home.refused(&["apply", "-y", "-f", "web.yaml"])?;
     ensure!(error.contains("was told to live in"), "the original acts no more: {error}");
+    Ok(())
+}
+
+/// Makes a data directory what a version left behind that gave no ids.
+fn forget_identity(data: &Path) -> Result<()> {
+    fs::remove_file(data.join("control-plane.json"))?;
+    fs::remove_file(data.join("store/acknowledged"))?;
+    fs::write(data.join("store/format"), "2\n")?;
+    Ok(())
+}
+
+#[test]
+fn a_backup_of_a_former_version_removes_no_guests_and_acts_only_once_it_was_adopted() -> Result<()> {
+    let home = Home::new()?;
+    home.done(&["apply", "-y", "-f", "lab.yaml"])?;
+    let restored = home.file("restored");
+    copy(&home.data(), &restored)?;
+    forget_identity(&restored)?;
+    home.done(&["apply", "-y", "-f", "web.yaml"])?;
+    if restored.join("environments").exists() {
+        fs::remove_dir_all(restored.join("environments"))?;
+    }
+    copy(&home.data().join("environments"), &restored.join("environments"))?;
+    let named = restored.to_str().context("a name")?;
+    for _ in 0..2 {
+        for acting in [
+            &["apply", "-y", "-f", "lab.yaml", "--data-dir", named][..],
+            &["up", "--listen", "127.0.0.1:0", "--no-local", "--data-dir", named],
+        ] {
+            let error = home.refused(acting)?;
+            ensure!(error.contains("a former version wrote it") && error.contains("setpoint data adopt"), "{error}");
+        }
+    }
+    ensure!(home.guests(&restored)?.len() == 1, "who was refused did nothing");
+    ensure!(said(&home.run(&["status", "--data-dir", named])?).contains("lab"), "a look is possible");
+    home.done(&["data", "adopt", "--data-dir", named])?;
+    home.done(&["apply", "-y", "-f", "lab.yaml", "--data-dir", named])?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_of_a_former_version_without_environments_is_brought_up_to_date() -> Result<()> {
+    let mut server = Server::start(SETPOINT).await?;
+    server.terminate().await?;
+    forget_identity(&server.data_dir())?;
+    server.restart().await?;
+    ensure!(server.data_dir().join("control-plane.json").exists(), "it has an id now");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_in_which_a_former_status_left_keys_is_usable() -> Result<()> {
+    let mut server = Server::start(SETPOINT).await?;
+    server.terminate().await?;
+    let data = server.data_dir();
+    forget_identity(&data)?;
+    // What `up` makes and that `status` did not.
+    for name in ["users.json", "ca.crt", "ca.key", "admin.token", "kubeconfig"] {
+        fs::remove_file(data.join(name))?;
+    }
+    ensure!(data.join("service-accounts.key").exists(), "it left this");
+    server.restart().await?;
+    server.client()?.get("/readyz").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_root_does_in_the_directory_of_a_user_leaves_all_of_it_to_that_user() -> Result<()> {
+    const SERVICE: u32 = 61_005;
+    if !is_root()? {
+        return Ok(());
+    }
+    let (mut server, home) = (Server::start(SETPOINT).await?, Home::new()?);
+    server.terminate().await?;
+    let data = server.data_dir();
+    fs::remove_dir_all(data.join("audit"))?;
+    fs::remove_file(data.join("control-plane.json"))?;
+    fs::remove_file(data.join("users.json"))?;
+    fs::remove_file(data.join("service-accounts.key"))?;
+    let given = Command::new("chown").arg("-R").arg(SERVICE.to_string()).arg(&data).output()?;
+    ensure!(given.status.success(), "{}", said(&given));
+    let named = data.to_str().context("a name")?;
+    for command in [
+        &["data", "adopt"][..],
+        &["user", "create", "jane"],
+        &["status"],
+        &["apply", "-y", "-f", "lab.yaml", "-f", "web.yaml"],
+    ] {
+        home.done(&[command, &["--data-dir", named]].concat())?;
+        let mut folders = vec![data.clone()];
+        while let Some(folder) = folders.pop() {
+            let owner = fs::metadata(&folder)?.uid();
+            ensure!(owner == SERVICE, "{command:?}: {} is {owner}'s", folder.display());
+            for entry in fs::read_dir(&folder)? {
+                let path = entry?.path();
+                let owner = fs::symlink_metadata(&path)?.uid();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => ensure!(owner == SERVICE, "{command:?}: {} is {owner}'s", path.display()),
+                }
+            }
+        }
+    }
     Ok(())
 }
 

@@ -1,24 +1,39 @@
-//! All attacks again, mixed by chance on one server, with crashes in between. Whatever was sent, the server goes on, keeps
-//! what others own, and tells nobody its token.
+//! Attacks on memory, on files and on what others own, mixed by chance on one server, with crashes in between. Whatever was
+//! sent, the server goes on, keeps what others own and tells nobody its token, and no attack costs more memory than it may.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
-use setpoint_testkit::{Client, proof};
+use setpoint_testkit::{Client, proof, wait_for};
 
+use super::api_size::{BOXES, a_box, define_boxes, ensure_too_large};
 use super::pod_place::{PodPlace, script};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const KEPT: &str = "/api/v1/namespaces/default/configmaps/kept";
 
-/// The most that the server's memory may grow, whatever is sent to it.
-const GROWTH: u64 = 500 << 20;
+const MIB: u64 = 1 << 20;
+/// The most that the server's memory may grow by one attack: what it stores and remembers, and what the allocator keeps of
+/// what its requests were read into.
+const GROWTH_OF_ONE: u64 = 64 * MIB;
+/// The most that it may grow by all attacks since its start: history is bounded.
+const GROWTH: u64 = 256 * MIB;
+const SETTLING: Duration = Duration::from_secs(30);
+
+/// How many watches nobody reads, how often what they watch is written, and with how many bytes. With a copy of every event
+/// for each watch, they would take three times what an attack may cost.
+const WATCHES: usize = 40;
+const WRITES: usize = 5;
+const WRITTEN: usize = 1_000_000;
+const _: () = assert!((WATCHES * WRITES * WRITTEN) as u64 > 2 * GROWTH_OF_ONE);
 
 const ATTACKS: u32 = 9;
+const CRASH: u32 = 8;
 
 struct Attacker {
     place: PodPlace,
@@ -87,32 +102,50 @@ impl Attacker {
         client.delete(&format!("{path}?propagationPolicy=Foreground")).await?.success()?;
         let server = &self.place.server;
         let is_gone = || async { Ok((server.client()?.get(&path).await?.status == 404).then_some(())) };
-        setpoint_testkit::wait_for("the owner to go", std::time::Duration::from_secs(60), is_gone).await?;
+        wait_for("the owner to go", Duration::from_secs(60), is_gone).await?;
         client.delete(&format!("/api/v1/namespaces/{namespace}")).await?.success()?;
         Ok(())
     }
 
     async fn watches_that_nobody_reads(&self) -> Result<()> {
+        let before = self.place.server.memory()?;
         let mut watches = Vec::new();
-        for _ in 0..10 {
+        for _ in 0..WATCHES {
             watches.push(self.place.server.client()?.watch(&format!("{CONFIG_MAPS}?watch=1")).await?);
         }
         let mut client = self.place.server.client()?;
         let name = format!("watched-{}", self.round);
-        for turn in 0..5 {
+        let path = format!("{CONFIG_MAPS}/{name}");
+        for turn in 0..WRITES {
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
-                "data": {"text": format!("{turn}").repeat(900_000)},
+                "data": {"text": format!("{turn}").repeat(WRITTEN)},
             });
-            let path = format!("{CONFIG_MAPS}/{name}");
             match turn {
                 0 => client.post(CONFIG_MAPS, &object).await?.success()?,
                 _ => client.put(&path, &object).await?.success()?,
             };
         }
-        client.delete(&format!("{CONFIG_MAPS}/{name}")).await?.success()?;
+        // While they are open: what they hold is given back with them.
+        self.settles(before, GROWTH_OF_ONE).await?;
+        client.delete(&path).await?.success()?;
         drop(watches);
         Ok(())
+    }
+
+    /// Waits until the server's memory has grown by less than this.
+    async fn settles(&self, before: u64, bound: u64) -> Result<()> {
+        let server = &self.place.server;
+        let settled = wait_for("memory to settle", SETTLING, || async {
+            Ok((server.memory()?.saturating_sub(before) < bound).then_some(()))
+        });
+        match settled.await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let growth = server.memory()?.saturating_sub(before) / MIB;
+                Err(error.context(format!("memory grew by {growth} MiB, more than {} MiB", bound / MIB)))
+            }
+        }
     }
 
     async fn remove(&self, pod: &str) -> Result<()> {
@@ -132,31 +165,34 @@ async fn many_keys(client: &mut Client) -> Result<()> {
 /// Writes that each may be made, until one would make the object too large.
 async fn growth_by_patches(client: &mut Client, round: u32) -> Result<()> {
     let name = format!("patched-{round}");
-    let path = format!("{CONFIG_MAPS}/{name}");
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    client.post(CONFIG_MAPS, &object).await?.success()?;
-    for turn in 0..40 {
-        let patch = json!({"metadata": {"annotations": {format!("example.com/a{turn}"): "x".repeat(50_000)}}});
+    let path = format!("{BOXES}/{name}");
+    client.post(BOXES, &a_box(&name, json!({"data": {"a": "b"}}))).await?.success()?;
+    for turn in 0..16 {
+        let patch = json!({"spec": {"data": {format!("k{turn}"): "x".repeat(200_000)}}});
         let answer = client.patch(&path, "merge-patch", &patch).await?;
         if !answer.status.is_success() {
-            ensure!(matches!(answer.status.as_u16(), 413 | 422), "{}: {:.200}", answer.status, answer.text());
+            ensure_too_large("patches", &answer)?;
+            ensure!(turn > 5, "only {turn} patches of 200 000 bytes were taken");
             client.delete(&path).await?.success()?;
             return Ok(());
         }
     }
-    bail!("40 patches of 50 000 bytes were taken")
+    bail!("16 patches of 200 000 bytes were taken")
 }
 
-/// A patch of which each operation doubles the object.
+/// A patch of which each operation doubles a part of the object in which anything may stand.
 async fn copies(client: &mut Client, round: u32) -> Result<()> {
     let name = format!("copied-{round}");
-    let path = format!("{CONFIG_MAPS}/{name}");
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}});
-    client.post(CONFIG_MAPS, &object).await?.success()?;
-    let patch: Vec<Value> =
-        (0..40).map(|turn| json!({"op": "copy", "from": "/data", "path": format!("/data/k{turn}")})).collect();
-    let answer = client.patch(&path, "json-patch", &patch.into()).await?;
-    ensure!(answer.status.is_client_error(), "{}: {:.200}", answer.status, answer.text());
+    let path = format!("{BOXES}/{name}");
+    client.post(BOXES, &a_box(&name, json!({"free": {"a": "b"}}))).await?.success()?;
+    let doubled = |times: usize| -> Value {
+        let copy = |turn| json!({"op": "copy", "from": "/spec/free", "path": format!("/spec/free/k{turn}")});
+        (0..times).map(copy).collect::<Vec<_>>().into()
+    };
+    client.patch(&path, "json-patch", &doubled(3)).await?.success()?;
+    let answer = client.patch(&path, "json-patch", &doubled(40)).await?;
+    let is_told = answer.status == 413 && answer.text().contains("the patch copies");
+    ensure!(is_told, "{}: {:.200}", answer.status, answer.text());
     client.delete(&path).await?.success()?;
     Ok(())
 }
@@ -178,18 +214,25 @@ async fn attacks_in_any_order_leave_the_server_and_what_others_own_as_they_were(
     let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"a": "b"}});
     let kept = place.server.client()?.post(CONFIG_MAPS, &kept).await?.success()?;
     place.runs("before").await?;
-    let before = place.server.memory()?;
+    define_boxes(&place.server).await?;
+    let mut at_start = place.server.memory()?;
     let mut attacker = Attacker { place, token, round: 0 };
     for round in 0..proof::extent(12, 300) {
         attacker.round = round;
         // Each once, then by chance.
         let attack = if round < ATTACKS { round } else { random.random_range(0..ATTACKS) };
+        let before = attacker.place.server.memory()?;
         let name = attacker.attack(attack).await.with_context(|| format!("round {round}, attack {attack}"))?;
         let server = &attacker.place.server;
         let now = server.client()?.get(KEPT).await?.success()?;
         ensure!(now == kept, "after {name} (round {round}), what somebody else owns is {now}");
-        let growth = server.memory()?.saturating_sub(before);
-        ensure!(growth < GROWTH, "after {name} (round {round}), memory grew by {} MiB", growth >> 20);
+        if attack == CRASH {
+            at_start = server.memory()?;
+        } else {
+            let after = || format!("after {name} (round {round})");
+            attacker.settles(before, GROWTH_OF_ONE).await.with_context(after)?;
+            attacker.settles(at_start, GROWTH).await.with_context(after)?;
+        }
     }
     attacker.place.runs("after").await?;
     let log = attacker.place.server.log();

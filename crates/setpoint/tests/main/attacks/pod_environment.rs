@@ -29,9 +29,11 @@ fn with(fields: Value) -> Value {
 fn bombs() -> Vec<(&'static str, Value, &'static str, &'static [&'static str])> {
     const CONFIG: &str = "CreateContainerConfigError";
     let many = |count: usize, one: &dyn Fn(usize) -> Value| (0..count).map(one).collect::<Vec<_>>();
-    let container = |number: usize| {
-        let from = json!([{"configMapRef": {"name": "big"}}]);
-        json!({"name": format!("c{number}"), "command": ["true"], "envFrom": from})
+    let container = |map: &'static str| {
+        move |number: usize| {
+            let from = json!([{"configMapRef": {"name": map}}]);
+            json!({"name": format!("c{number}"), "command": ["true"], "envFrom": from})
+        }
     };
     let volume = |number: usize| json!({"name": format!("v{number}"), "configMap": {"name": "big"}});
     vec![
@@ -42,7 +44,14 @@ fn bombs() -> Vec<(&'static str, Value, &'static str, &'static [&'static str])> 
             CONFIG,
             &["args[", "argument list too long", "2097152 bytes"],
         ),
-        ("from", json!({"containers": many(500, &container)}), CONFIG, &["all containers", "8388608 bytes"]),
+        ("from", json!({"containers": many(500, &container("big"))}), CONFIG, &["all containers", "8388608 bytes"]),
+        // Each character takes six bytes of JSON, and eight once that is sealed: 14 MB of JSON, 19 MB of a file.
+        (
+            "controls",
+            json!({"containers": many(12, &container("controls"))}),
+            "CreateContainerError",
+            &["spec", "16777216 bytes"],
+        ),
         (
             "brackets",
             with(json!({"env": [{"name": "OPEN", "value": "$(".repeat(500_000)}]})),
@@ -93,6 +102,9 @@ async fn pods_that_grow_without_bound_stop_neither_the_server_nor_its_next_start
     let keys = (0..9).map(|key| (format!("key{key}"), json!("x".repeat(100_000))));
     let data = keys.collect::<serde_json::Map<_, _>>();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": data});
+    place.server.client()?.post("/api/v1/namespaces/default/configmaps", &map).await?.success()?;
+    let controls = json!({"a": "\u{1}".repeat(100_000), "b": "\u{1}".repeat(100_000)});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "controls"}, "data": controls});
     place.server.client()?.post("/api/v1/namespaces/default/configmaps", &map).await?.success()?;
     let before = place.server.memory()?;
     for (name, spec, ..) in bombs() {

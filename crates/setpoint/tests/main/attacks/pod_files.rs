@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use setpoint_testkit::{Server, process_table, wait_for};
 
+use super::pod_place::is_root;
 use crate::SETPOINT;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -128,8 +129,7 @@ const WRITE: &str = "echo x >> \"$1\"";
 const REPLACE: &str = "mv \"$1\" \"$1.mine\"";
 
 async fn start() -> Result<Option<Server>> {
-    if !rustix::process::geteuid().is_root() {
-        println!("NOTE: only root can run Pods as other users");
+    if !is_root()? {
         return Ok(None);
     }
     let server = Server::start_with_local_node(SETPOINT).await?;

@@ -110,6 +110,17 @@ impl PodPlace {
     }
 }
 
+/// Whether Pods can run as other users here. Where they cannot, the tests of that fail, unless they are told to do without.
+pub(super) fn is_root() -> Result<bool> {
+    const WITHOUT: &str = "SETPOINT_TESTS_WITHOUT_ROOT";
+    let is_root = rustix::process::geteuid().is_root();
+    ensure!(
+        is_root || std::env::var_os(WITHOUT).is_some(),
+        "only root can run Pods as other users; {WITHOUT}=1 does without"
+    );
+    Ok(is_root)
+}
+
 /// A container that runs this.
 pub(super) fn script(script: &str) -> Value {
     json!({"name": "web", "command": ["sh", "-c", script]})

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::pod_place::{PodPlace, script};
+use super::pod_place::{PodPlace, is_root, script};
 use crate::SETPOINT;
 
 fn container(fields: Value, what: &str) -> Value {
@@ -152,6 +152,25 @@ async fn a_path_of_the_machine_has_to_be_what_the_pod_says() -> Result<()> {
         ensure!([&path, kind, words].iter().all(|part| message.contains(*part)), "{pod}: {message}");
         place.waiting(pod, "ContainerCreating").await?;
     }
+    for (name, mode) in [("new", 0o755), ("new/folder", 0o755), ("new-file", 0o644)] {
+        assert_eq!(fs::metadata(folder.join(name))?.permissions().mode() & 0o777, mode, "{name} is for all users");
+    }
+    if is_root()? {
+        for path in [place.server.folder(), folder.as_path()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o711))?;
+        }
+        let rows = [
+            ("user-folder", "new/folder", "DirectoryOrCreate", "ls"),
+            ("user-file", "new-file", "FileOrCreate", "cat"),
+        ];
+        for (pod, name, kind, read) in rows {
+            let mut spec = mounting(name, kind);
+            spec["securityContext"] = json!({"runAsUser": 61_003});
+            spec["containers"][0]["command"] = json!(["sh", "-c", format!("{read} host && echo there")]);
+            place.create(pod, spec).await?;
+            assert_eq!(place.said(pod).await?, "there\n", "{pod}");
+        }
+    }
     fs::create_dir(folder.join("none"))?;
     assert_eq!(place.said("no-folder").await?, "there\n", "it starts as soon as the folder is there");
     Ok(())
@@ -182,11 +201,11 @@ async fn privileges_that_a_container_gives_up_are_gone() -> Result<()> {
             assert_eq!(status(&said, set)?, 0, "{set} of {name}");
         }
         assert_eq!((status(&said, "NoNewPrivs")?, status(&said, "Seccomp")?), (1, 2), "{name}");
-        if rustix::process::geteuid().is_root() {
+        if is_root()? {
             assert_eq!(status(&said, "CapBnd")?, 0, "{name}");
         }
     }
-    if rustix::process::geteuid().is_root() {
+    if is_root()? {
         let one = json!({"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}});
         place.create("one", container(json!({"securityContext": one}), show)).await?;
         let said = place.said("one").await?;

@@ -87,7 +87,10 @@ async fn limits_hold_across_a_restart() -> Result<()> {
     let held = cluster.look_again(made[1]).await?;
     ensure!(stands(&held, "OverLimit"), "the limit holds it no longer: {held:#}");
     let message = text(&condition(&held, "Synced")["message"]);
-    ensure!(message.contains("maxDestroysPerHour 1 is used up until "), "{message}");
+    ensure!(
+        message.contains("within the last hour + 1 for this step exceeds maxDestroysPerHour 1 until "),
+        "{message}"
+    );
     let ledger = cluster.environment().await?["status"]["ledger"].clone();
     ensure!(ledger.as_array().is_some_and(|ledger| ledger.len() == 1), "{ledger:#}");
     cluster.guest(&held)?;
@@ -102,7 +105,7 @@ async fn what_a_limit_holds_is_made_when_something_goes() -> Result<()> {
     cluster.make("second", json!({"cores": 1})).await?;
     let is_full = |machine: &Value| {
         let message = text(&condition(machine, "Synced")["message"]);
-        stands(machine, "OverLimit") && message.contains("maxInstances 1 is used up until something else goes")
+        stands(machine, "OverLimit") && message.contains("1 instance in use + 1 for this step exceeds maxInstances 1")
     };
     cluster.until("second", "the limit to hold it", is_full).await?;
     cluster.server.kill9()?;

@@ -17,7 +17,7 @@ const MACHINES: [&str; 4] = ["db", "cache", "build", "old"];
 /// Who may say something. The first of them is also the one who asks for everything.
 pub(super) const PEOPLE: [&str; 3] = ["admin", "bob", "carol"];
 /// A guest that was there before us, at every place.
-pub(super) const EXISTING: &str = "101";
+pub(in crate::dev::simulate) const EXISTING: &str = "101";
 /// The ConfigMap that one of the Machines takes a value from.
 pub(in crate::dev::simulate) const SETTINGS: &str = "settings";
 
