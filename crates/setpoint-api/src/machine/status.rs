@@ -19,8 +19,6 @@ pub const MAX_INTENTS: usize = 16;
 pub const MAX_DRIFT: usize = 256;
 /// How many of the last steps are on record.
 pub const MAX_DONE: usize = 32;
-/// How many steps that are yet to be taken are listed.
-pub const MAX_WANTED: usize = 64;
 
 /// What is known of a Machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, KubeSchema)]
@@ -66,12 +64,6 @@ pub struct MachineStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub done: Vec<DoneStep>,
-    /// The digests of the steps that are to be taken, where change sets list steps of it and that is known: what asks about
-    /// others is outdated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub wanted: Option<Vec<String>>,
     /// The steps that need an approval, whether or not they have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSteps>,

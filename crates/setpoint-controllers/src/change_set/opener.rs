@@ -96,6 +96,7 @@ impl ChangeSetOpener {
             deletes: Vec::new(),
             requested_by: requesters(candidates),
             steps: candidates.iter().map(|candidate| candidate.step.clone()).collect(),
+            generations: candidates.iter().map(|candidate| candidate.generation).collect(),
             rules: rules(environment.spec.approval.as_ref()),
         };
         let api: Api<ChangeSet> = Api::namespaced(self.client.clone(), &key.namespace);

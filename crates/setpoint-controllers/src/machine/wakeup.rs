@@ -320,7 +320,7 @@ mod tests {
     }
 
     /// A change set with a step for each of these Machines, in these states.
-    fn change_set(version: u32, phase: &str, states: &[(&str, &str)]) -> ChangeSet {
+    fn change_set(version: u32, states: &[(&str, &str)]) -> ChangeSet {
         let step = |(name, _): &(&str, &str)| {
             json!({
                 "id": format!("default/{name}/delete"), "action": "Delete", "digest": format!("sha256:{name}"),
@@ -328,40 +328,39 @@ mod tests {
                 "origin": "Desired", "class": "Destructive", "classReason": "it holds data",
             })
         };
-        let state = |(name, state): &(&str, &str)| {
+        let entry = |(name, state): &(&str, &str)| {
             json!({
-                "id": format!("default/{name}/delete"), "digest": format!("sha256:{name}"), "state": state,
-                "since": "2026-03-01T12:00:00Z",
+                "digest": format!("sha256:{name}"), "state": state, "since": "2026-03-01T12:00:00Z",
+                "object": format!("uid-{name}"),
             })
         };
-        let (steps, states): (Vec<Value>, Vec<Value>) =
-            (states.iter().map(step).collect(), states.iter().map(state).collect());
+        let (steps, entries): (Vec<Value>, Vec<Value>) =
+            (states.iter().map(step).collect(), states.iter().map(entry).collect());
         serde_json::from_value(json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
             "metadata": {"name": "all", "namespace": "default", "resourceVersion": version.to_string()},
-            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
-            "status": {"phase": phase, "steps": steps, "stepStates": states},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol", "steps": steps},
+            "status": {"entries": entries},
         }))
         .expect("a change set")
     }
 
     #[test]
-    fn a_change_set_wakes_those_of_whom_it_says_something_else() {
-        let first = || change_set(1, "Running", &[("a", "Waiting"), ("b", "Approved")]);
-        let rows: [(&str, Event<ChangeSet>, &[&str]); 6] = [
-            ("nothing of theirs", Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved")])), &[]),
-            ("one may go on", Event::Apply(change_set(2, "Running", &[("a", "Approved"), ("b", "Approved")])), &["a"]),
-            (
-                "one is new",
-                Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved"), ("c", "Pending")])),
-                &["c"],
-            ),
-            ("one is not in it any more", Event::Apply(change_set(2, "Running", &[("a", "Waiting")])), &["b"]),
-            ("it is over", Event::Apply(change_set(2, "Stale", &[("a", "Waiting"), ("b", "Approved")])), &["a", "b"]),
+    fn a_change_set_wakes_those_of_whose_steps_it_says_something_else() {
+        let first = || change_set(1, &[("a", "Waiting"), ("b", "Approved")]);
+        let rows: [(&str, Event<ChangeSet>, &[&str]); 4] = [
+            ("nothing of theirs", Event::Apply(change_set(2, &[("a", "Waiting"), ("b", "Approved")])), &[]),
+            ("one may go on", Event::Apply(change_set(2, &[("a", "Approved"), ("b", "Approved")])), &["a"]),
+            ("one is closed", Event::Apply(change_set(2, &[("a", "Waiting"), ("b", "NotWanted")])), &["b"]),
             ("it is gone", Event::Delete(first()), &["a", "b"]),
         ];
         for (name, event, expected) in rows {
             let (caches, queue) = (Caches::default(), Arc::new(Queue::new(crate::queue::Options::default())));
+            for name in ["a", "b"] {
+                let mut machine = machine(json!({"environment": "lab"}));
+                (machine.metadata.name, machine.metadata.uid) = (Some(name.to_owned()), Some(format!("uid-{name}")));
+                caches.machines.apply(Event::Apply(machine));
+            }
             caches.change_sets.apply(Event::Apply(first()));
             wire(&caches, &queue, &Sights::default());
             caches.change_sets.apply(event);

@@ -54,6 +54,11 @@ impl Occasion {
         }
     }
 
+    /// Whether it may hold again: of a change set people are told once.
+    pub(super) fn is_there(&self, caches: &Caches) -> bool {
+        matches!(self, Occasion::GateWaiting(name) if caches.change_sets.get(name).is_some())
+    }
+
     /// What is to be told, if it still holds.
     pub(super) fn message(&self, caches: &Caches) -> Option<Message> {
         match self {

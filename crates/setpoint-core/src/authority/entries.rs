@@ -41,10 +41,11 @@ pub fn entries(change_set: &ChangeSet, facts: &[Fact<'_>], decision: &Decision, 
     let previous: BTreeMap<&str, &Entry> = previous.map(|entry| (entry.digest.as_str(), entry)).collect();
     let judged: BTreeMap<&str, &Judged> = decision.steps.iter().map(|judged| (&*judged.digest, judged)).collect();
     let opened_at = change_set.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |time| time.0);
-    let steps = change_set.spec.steps.iter().zip(facts);
-    let next = steps.map(|(step, fact)| {
+    let generations = change_set.spec.generations.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let steps = change_set.spec.steps.iter().zip(generations).zip(facts);
+    let next = steps.map(|((step, planned), fact)| {
         let opened = previous.get(&*step.digest).map(|entry| (*entry).clone());
-        let Some(entry) = opened.or_else(|| open(step, fact, now)) else {
+        let Some(entry) = opened.or_else(|| open(step, planned?, fact, now)) else {
             let message = "the object does not want exactly this step: a change set with steps is opened by Setpoint alone";
             return closed(new(step, EntryState::NotWanted, now), EntryState::NotWanted, message, now);
         };
@@ -56,12 +57,13 @@ pub fn entries(change_set: &ChangeSet, facts: &[Fact<'_>], decision: &Decision, 
     next.collect()
 }
 
-/// The entry of a step whose object wants exactly it.
-fn open(step: &Step, fact: &Fact<'_>, now: Timestamp) -> Option<Entry> {
+/// The entry of a step whose object wants exactly it, as it did when the change set was opened: people may have approved it
+/// by now.
+fn open(step: &Step, planned: i64, fact: &Fact<'_>, now: Timestamp) -> Option<Entry> {
     let subject = fact.subject?;
     let Wanted::Yes { step: wanted, generation } = subject.wants(&step.digest) else { return None };
     let object = Some(subject.uid.to_owned());
-    (wanted == step).then(|| Entry {
+    (wanted == step && subject.continues(planned)).then(|| Entry {
         object,
         generation: Some(generation),
         wanted_at: Some(now),

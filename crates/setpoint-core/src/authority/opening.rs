@@ -24,6 +24,8 @@ pub struct Candidate<'a> {
     pub step: &'a Step,
     /// The object, by its uid.
     pub object: &'a str,
+    /// The generation of the object that the step was planned for.
+    pub generation: i64,
     /// Who asked for what the object says, each on a line.
     pub requested_by: &'a str,
 }
@@ -57,6 +59,7 @@ pub fn steps_to_open<'a, S: AsRef<ChangeSet>>(
         steps.iter().filter(move |_| is_current).map(|step| Candidate {
             step,
             object: subject.uid,
+            generation: subject.planned,
             requested_by: subject.requested_by,
         })
     });

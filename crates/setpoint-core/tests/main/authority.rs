@@ -120,6 +120,7 @@ impl Case {
             deletes: Vec::new(),
             requested_by: "dave".to_owned(),
             steps: digests.iter().map(|digest| step(digest)).collect(),
+            generations: vec![GENERATION; digests.len()],
             rules: Vec::new(),
         };
         let mut change_set = ChangeSet::new(name, spec);

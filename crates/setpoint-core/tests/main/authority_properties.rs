@@ -100,7 +100,8 @@ impl World {
                     return;
                 }
                 let (digest, now, number) = (digest(kind, self.life), self.now, self.begun);
-                let case = &mut self.cases[which.index(self.cases.len())];
+                let place = which.index(self.cases.len());
+                let case = &mut self.cases[place];
                 let name = case.change_set.metadata.name.clone().expect("a name");
                 let (mut said, at) = review(&name, who, decision, &digest, now);
                 said.metadata.name = Some(format!("{who}-{}", case.reviews.len()));
@@ -163,6 +164,7 @@ impl World {
             self.now += 1;
             let mut case = Case::of(&format!("set-{}", self.cases.len()), self.now, &digests);
             case.status().entries.clear();
+            case.change_set.spec.generations = found.iter().map(|candidate| candidate.generation).collect();
             // What was written since it was planned is known to nobody who reads the list.
             let wanted: BTreeSet<String> = self.digests().into_iter().collect();
             let gone = digests.iter().filter(|digest| !wanted.contains(**digest));

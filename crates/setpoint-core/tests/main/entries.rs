@@ -202,6 +202,7 @@ fn an_entry_opens_only_for_what_its_object_wants() {
         ("it wants exactly this", Object::wants(GENERATION, &[step("a")]), EntryState::Waiting),
         ("it wants the same, and it is told otherwise", Object::wants(GENERATION, &[altered]), EntryState::NotWanted),
         ("it wants something else", Object::wants(GENERATION, &[step("b")]), EntryState::NotWanted),
+        ("it was written away and back by now", Object::wants(GENERATION + 2, &[step("a")]), EntryState::NotWanted),
     ];
     for (name, object, expected) in rows {
         let found = next(None, object.fact(), &decision(None), 10);
@@ -371,7 +372,7 @@ fn a_change_set_lists_what_no_other_does() {
     assert_eq!(found.len(), 1_000, "a change set holds so many");
     assert_eq!(requesters(&found), "dave and 1 more");
     let asked = step("a");
-    assert_eq!(requesters(&[Candidate { step: &asked, object: OWNER, requested_by: "dave" }]), "dave");
+    assert_eq!(requesters(&[Candidate { step: &asked, object: OWNER, generation: 1, requested_by: "dave" }]), "dave");
 }
 
 #[test]

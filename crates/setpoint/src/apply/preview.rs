@@ -158,6 +158,7 @@ async fn post(session: &Session, key: &Key, question: &Question, user: &str) -> 
             deletes: question.deletes.clone(),
             requested_by: user.to_owned(),
             steps: Vec::new(),
+            generations: Vec::new(),
             rules: Vec::new(),
         },
         status: None,
