@@ -201,13 +201,13 @@ pub(crate) async fn follow(
 
 /// What a watch tells.
 enum Seen {
-    Machine(Event<Machine>),
-    ChangeSet(Event<ChangeSet>),
+    Machine(Box<Event<Machine>>),
+    ChangeSet(Box<Event<ChangeSet>>),
 }
 
 type Watch = BoxStream<'static, (String, Result<Seen, watcher::Error>)>;
 
-fn watch<K>(session: &Session, namespace: &str, seen: fn(Event<K>) -> Seen) -> Watch
+fn watch<K>(session: &Session, namespace: &str, seen: fn(Box<Event<K>>) -> Seen) -> Watch
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -219,7 +219,7 @@ where
     let objects: Api<K> = Api::namespaced(session.server.client.clone(), namespace);
     let namespace = namespace.to_owned();
     let events = watcher(objects, watcher::Config::default()).default_backoff();
-    events.map(move |event| (namespace.clone(), event.map(seen))).boxed()
+    events.map(move |event| (namespace.clone(), event.map(Box::new).map(seen))).boxed()
 }
 
 /// Why objects may not be watched, in the server's words.
@@ -251,17 +251,17 @@ struct World {
 impl World {
     fn take(&mut self, namespace: &str, seen: Seen) {
         match seen {
-            Seen::Machine(event) => self.take_machine(namespace, event),
-            Seen::ChangeSet(Event::Apply(set) | Event::InitApply(set)) => {
-                self.sets.insert(set.uid().unwrap_or_default(), set);
-            }
-            Seen::ChangeSet(Event::Delete(set)) => {
-                self.sets.remove(&set.uid().unwrap_or_default());
-            }
-            Seen::ChangeSet(Event::Init) => {
-                self.sets.retain(|_, set| set.metadata.namespace.as_deref() != Some(namespace));
-            }
-            Seen::ChangeSet(Event::InitDone) => {}
+            Seen::Machine(event) => self.take_machine(namespace, *event),
+            Seen::ChangeSet(event) => match *event {
+                Event::Apply(set) | Event::InitApply(set) => {
+                    self.sets.insert(set.uid().unwrap_or_default(), set);
+                }
+                Event::Delete(set) => {
+                    self.sets.remove(&set.uid().unwrap_or_default());
+                }
+                Event::Init => self.sets.retain(|_, set| set.metadata.namespace.as_deref() != Some(namespace)),
+                Event::InitDone => {}
+            },
         }
     }
 
