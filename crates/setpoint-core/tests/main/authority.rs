@@ -10,9 +10,8 @@ use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
-use setpoint_core::authority::{Authorized, Input, Set, authorize, close, record_done};
+use setpoint_core::authority::{Authorized, Input, Set, authorize};
 use setpoint_core::gate::{Evidence, Signature, Usage, Verdict};
-use setpoint_core::intent::Outcome;
 
 const OWNER: &str = "uid-of-web";
 pub(crate) const EXPIRY_S: i64 = 600;
@@ -53,7 +52,7 @@ pub(crate) fn step(digest: &str) -> Step {
     }
 }
 
-fn done(digest: &str, set: Option<&str>, at: i64) -> DoneStep {
+pub(crate) fn done(digest: &str, set: Option<&str>, at: i64) -> DoneStep {
     let change_set = set.map(str::to_owned);
     let (action, digest) = (action(digest), digest.to_owned());
     DoneStep { action, digest, at: time(at), change_set, unseen: false, hourly_price: None }
@@ -533,33 +532,6 @@ fn a_call_under_way_uses_its_approvals() {
 }
 
 #[test]
-fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_call() {
-    let was_done = || Outcome::Done { provider_id: "101".into() };
-    type Row<'a> = (&'a str, &'a str, Option<&'a str>, Outcome, Option<bool>);
-    let rows: [Row<'_>; 7] = [
-        ("a change that shows", "b", Some("s"), was_done(), Some(false)),
-        ("a change that does not show", "b", Some("s"), Outcome::Lost, Some(true)),
-        ("a change that does not show and needed no approval", "b", None, Outcome::Lost, None),
-        ("a change that shows and needed no approval", "b", None, was_done(), Some(false)),
-        ("a create that shows", "a", Some("s"), was_done(), Some(false)),
-        ("a create of which nothing is there", "a", Some("s"), Outcome::Lost, None),
-        ("a delete of what is still there", "c", Some("s"), Outcome::Lost, None),
-    ];
-    for (name, digest, set, outcome, unseen) in rows {
-        let record = close(Vec::new(), intent("call", digest, set, 0), &outcome, time(5));
-        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
-    }
-    for (name, set, unseen) in [
-        ("an approved replacement that got as far as the removal", Some("s"), Some(true)),
-        ("one that needed no approval", None, None),
-    ] {
-        let replace = Intent { action: Action::Replace, ..intent("call", "c", set, 0) };
-        let record = close(Vec::new(), replace, &Outcome::Removed { provider_id: "101".into() }, time(5));
-        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
-    }
-}
-
-#[test]
 fn the_start_that_finishes_a_restart_needs_no_further_approval() {
     let start = |guest: &str| Step { action: Action::Start, provider_id: Some(guest.to_owned()), ..step("start") };
     let restart = |action: Action, set: Option<&str>| {
@@ -604,17 +576,6 @@ fn approvals_in_different_change_sets_do_not_add_up() {
 fn what_needs_no_approval_uses_none() {
     let answer = ask(0, &["a"], &[Case::of("one", 0, &["a"]).approved("a", 10)], &[], 20);
     assert_eq!((&answer[0].verdict, &answer[0].by), (&Verdict::Run, &None));
-}
-
-#[test]
-fn what_used_an_approval_is_remembered_longest() {
-    let mut record = record_done(Vec::new(), done("kept", Some("s"), 0), MAX_DONE);
-    for number in 0..100 {
-        record = record_done(record, done(&format!("x{number}"), None, number), MAX_DONE);
-    }
-    assert_eq!((record.len(), record[0].digest.as_str()), (MAX_DONE, "kept"));
-    let again = record_done(record, done("x99", None, 200), MAX_DONE);
-    assert_eq!(again.iter().filter(|step| step.digest == "x99").count(), 1, "the same again is one entry");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod machine_status;
 mod plan;
 mod plan_properties;
 mod policy;
+mod records;
 mod removal;
 mod resolve;
 mod rollout;
