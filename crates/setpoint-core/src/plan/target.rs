@@ -368,6 +368,7 @@ impl<'a> Planning<'_, 'a> {
                 let reason = format!("for {} to take effect", names(&changes.restarted));
                 drafts.push(Draft {
                     guest: Some(guest),
+                    effects: changes.restarted.clone(),
                     interrupts: true,
                     hourly_cost_delta: Some(Price::ZERO),
                     ..Draft::new(Action::Restart, reason, self.origin(guest))

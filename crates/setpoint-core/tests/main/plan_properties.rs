@@ -298,10 +298,14 @@ fn by_id(change_set: &ChangeSet) -> BTreeMap<&str, &Step> {
     change_set.steps.iter().map(|step| (step.id.as_str(), step)).collect()
 }
 
-/// What a person approves: everything but the words for why, what comes before, and what it was made from.
+/// What a person approves: everything but the words for why, what comes before, what it was made from, and the price, which is
+/// a ceiling of its own.
 fn content(step: &Step) -> Step {
     Step {
         reason: String::new(),
+        class_reason: String::new(),
+        hourly_cost_delta: None,
+        spends: false,
         depends_on: Vec::new(),
         old_spec_digest: None,
         new_spec_digest: None,

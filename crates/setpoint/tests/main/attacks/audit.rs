@@ -94,7 +94,7 @@ impl Shop {
         let found = wait_for(format!("a change set that asks to {action}"), PATIENCE, || async {
             let list = self.server.client()?.get(SETS).await?.success()?;
             let asks = |set: &&Value| {
-                let steps = set["status"]["steps"].as_array();
+                let steps = set["spec"]["steps"].as_array();
                 set["status"]["phase"] == "Waiting" && steps.is_some_and(|steps| steps[0]["action"] == action)
             };
             Ok(list["items"].as_array().and_then(|sets| sets.iter().find(asks)).cloned())
