@@ -44,8 +44,8 @@ use setpoint_core::stricter::rules_for;
 
 pub use self::case::{Case, cases};
 pub use self::opener::ChangeSetOpener;
-use self::subjects::Subjects;
 pub use self::subjects::NAMESPACE_OF_ENVIRONMENTS;
+use self::subjects::Subjects;
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;

@@ -75,7 +75,8 @@ impl ChangeSetOpener {
     fn arrived(&self, key: &Name, candidates: &[Candidate<'_>], now: Timestamp) -> Opening {
         let digests: BTreeSet<String> = candidates.iter().map(|candidate| candidate.step.digest.clone()).collect();
         let mut arrivals = self.arrivals.lock();
-        let arrival = arrivals.entry(key.clone()).or_insert(Arrivals { first: now, last: now, digests: BTreeSet::new() });
+        let arrival =
+            arrivals.entry(key.clone()).or_insert(Arrivals { first: now, last: now, digests: BTreeSet::new() });
         if arrival.digests != digests {
             (arrival.last, arrival.digests) = (now, digests);
         }
@@ -107,7 +108,8 @@ impl ChangeSetOpener {
         let mut parts: Vec<String> = environment.metadata.uid.iter().cloned().collect();
         parts.extend(candidates.iter().flat_map(|it| [it.object.to_owned(), it.step.digest.clone()]));
         // The same steps once more are another question than those that were asked before.
-        let earlier = candidates.iter().flat_map(|it| self.caches.change_sets.by(&CHANGE_SETS_BY_STEP, &it.step.digest));
+        let earlier =
+            candidates.iter().flat_map(|it| self.caches.change_sets.by(&CHANGE_SETS_BY_STEP, &it.step.digest));
         parts.extend(earlier.filter_map(|set| set.metadata.uid.clone()).collect::<BTreeSet<String>>());
         for _ in 0..=MAX_TAKEN {
             let words: Vec<&str> = parts.iter().map(String::as_str).collect();

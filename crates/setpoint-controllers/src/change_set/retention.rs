@@ -64,9 +64,12 @@ mod tests {
                 "reason": "r", "origin": "Desired", "class": "Destructive", "classReason": "data", "digest": state.0,
             })
         };
-        let entry = |state: &(&str, i64)| json!({"digest": state.0, "state": state.0, "since": at(state.1).to_string()});
-        let (steps, entries): (Vec<Value>, Vec<Value>) =
-            (states.iter().filter(|_| mode == "Execute").map(|state| step(&state)).collect(), states.iter().map(entry).collect());
+        let entry =
+            |state: &(&str, i64)| json!({"digest": state.0, "state": state.0, "since": at(state.1).to_string()});
+        let (steps, entries): (Vec<Value>, Vec<Value>) = (
+            states.iter().filter(|_| mode == "Execute").map(|state| step(&state)).collect(),
+            states.iter().map(entry).collect(),
+        );
         serde_json::from_value(json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
             "metadata": {"name": "web", "creationTimestamp": at(0).to_string()},
@@ -91,7 +94,11 @@ mod tests {
             let minutes = end.unwrap_or(30 * 24 * 60);
             assert!(!is_over(&set, has_environment, at(minutes - 1)), "{name}, a minute before");
             assert_eq!(is_over(&set, has_environment, at(minutes)), end.is_some(), "{name}");
-            assert_eq!(next(&set, has_environment, at(0)) == Next::Idle, end.is_none(), "{name}: it is looked at again");
+            assert_eq!(
+                next(&set, has_environment, at(0)) == Next::Idle,
+                end.is_none(),
+                "{name}: it is looked at again"
+            );
         }
     }
 

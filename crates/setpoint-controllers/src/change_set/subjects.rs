@@ -70,7 +70,9 @@ impl<'a> Subjects<'a> {
     /// Who wrote what each step is for.
     pub(super) fn writers(&self) -> BTreeMap<&'a Target, &str> {
         let steps = self.change_set.spec.steps.iter().zip(&self.objects);
-        steps.filter_map(|(step, object)| Some((&step.target, object.as_ref()?.as_subject().requested_by(step)))).collect()
+        steps
+            .filter_map(|(step, object)| Some((&step.target, object.as_ref()?.as_subject().requested_by(step))))
+            .collect()
     }
 }
 

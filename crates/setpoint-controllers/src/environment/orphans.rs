@@ -86,7 +86,9 @@ impl Environments {
         let (done, under_way) = settled(status.done.clone(), plan, look, settle_seconds);
         let in_force = rules(environment);
         let approval = in_force.approval.as_ref();
-        let needs = |step: &&Step| needs_approval(step, approval) || cases.iter().any(|case| case.open().contains(&*step.digest));
+        let needs = |step: &&Step| {
+            needs_approval(step, approval) || cases.iter().any(|case| case.open().contains(&*step.digest))
+        };
         let steps = plan.steps.iter().filter(|step| !under_way.contains(&step.digest)).filter(needs);
         // A looser policy is asked about beside.
         let loosening = status.pending.iter().flat_map(|pending| &pending.steps);
@@ -159,7 +161,9 @@ impl Environments {
         let done = fresh.status.as_ref().map(|status| status.done.clone()).unwrap_or_default();
         let asked = self.asked(&fresh, steps, cases, (&done, &spending), round);
         let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?;
-        let Some(permission) = confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run) else { return Ok(()) };
+        let Some(permission) = confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run) else {
+            return Ok(());
+        };
         if let Some(change_set) = permission.by {
             let used = DoneStep {
                 action: step.action,
@@ -254,7 +258,8 @@ fn settled(
     for done in done.iter_mut().filter(|done| done.unseen && is_quiet && look.observed_at > done.at) {
         done.unseen = is_planned(&done.digest);
     }
-    let may_show = |at: Timestamp| look.observed_at.duration_since(at) < SignedDuration::from_secs(settle_seconds.max(REMOVAL_S));
+    let may_show =
+        |at: Timestamp| look.observed_at.duration_since(at) < SignedDuration::from_secs(settle_seconds.max(REMOVAL_S));
     let under_way = done.iter().filter(|done| done.unseen && may_show(done.at)).map(|done| done.digest.clone());
     let under_way = under_way.collect();
     (done, under_way)

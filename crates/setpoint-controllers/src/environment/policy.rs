@@ -19,8 +19,8 @@ use setpoint_core::loosens::{Loosened, loosens, step};
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::stricter::{tightened, wanted};
 
-use super::status::READY;
 use super::Environments;
+use super::status::READY;
 use crate::change_set::{NAMESPACE_OF_ENVIRONMENTS, cases};
 use crate::ownership::unless_moved;
 use crate::permission::{Asked, Spending, confirm, judge};

@@ -182,7 +182,17 @@ mod tests {
 
     fn intent(action: Action, started_at: Timestamp) -> Intent {
         let (id, digest) = (format!("{action:?}"), "digest".to_owned());
-        Intent { id, action, class: None, digest, started_at, epoch: 1, provider_id: None, change_set: None, hourly_price: None }
+        Intent {
+            id,
+            action,
+            class: None,
+            digest,
+            started_at,
+            epoch: 1,
+            provider_id: None,
+            change_set: None,
+            hourly_price: None,
+        }
     }
 
     fn replacement(desired: &Desired, look: &Observation, provider: &dyn Provider, key: &Key) -> Step {

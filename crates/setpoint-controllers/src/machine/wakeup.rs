@@ -18,9 +18,8 @@ use crate::environment::Sights;
 use crate::environment::status::not_opened;
 use crate::queue::Queue;
 use crate::runtime::caches::{
-    MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_LIMIT, MACHINES_BY_SOURCE, MACHINES_BY_STEP,
-    MACHINES_BY_UID,
-    source_value,
+    MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_LIMIT, MACHINES_BY_SOURCE,
+    MACHINES_BY_STEP, MACHINES_BY_UID, source_value,
 };
 use crate::runtime::{Cache, Caches, Change, Name};
 

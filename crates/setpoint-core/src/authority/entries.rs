@@ -46,7 +46,8 @@ pub fn entries(change_set: &ChangeSet, facts: &[Fact<'_>], decision: &Decision, 
     let next = steps.map(|((step, planned), fact)| {
         let opened = previous.get(&*step.digest).map(|entry| (*entry).clone());
         let Some(entry) = opened.or_else(|| open(step, planned?, fact, now)) else {
-            let message = "the object does not want exactly this step: a change set with steps is opened by Setpoint alone";
+            let message =
+                "the object does not want exactly this step: a change set with steps is opened by Setpoint alone";
             return closed(new(step, EntryState::NotWanted, now), EntryState::NotWanted, message, now);
         };
         let verdict = judged.get(&*step.digest).map(|judged| &judged.verdict);
@@ -116,7 +117,9 @@ impl Asked<'_> {
         if subject.is_under_way(&entry.digest) {
             return in_state(entry, Running, None, now);
         }
-        if let Some((state, message)) = taken(&entry.digest, (self.uid, self.opened_at), (subject.done, subject.most_done)) {
+        if let Some((state, message)) =
+            taken(&entry.digest, (self.uid, self.opened_at), (subject.done, subject.most_done))
+        {
             return in_state(entry, state, message.map(str::to_owned), now);
         }
         let wanted = subject.wants(&entry.digest);
@@ -126,9 +129,7 @@ impl Asked<'_> {
         // What was rejected is asked anew where its object was written meanwhile.
         let is_seen_through = entry.generation.is_some_and(|generation| subject.continues(generation));
         match wanted {
-            _ if self.fact.is_in_older => {
-                closed(entry, Superseded, "the same is asked in an older change set", now)
-            }
+            _ if self.fact.is_in_older => closed(entry, Superseded, "the same is asked in an older change set", now),
             _ if !is_seen_through => {
                 closed(entry, Superseded, "the object was written more than once since: it is asked again", now)
             }
@@ -151,9 +152,7 @@ impl Asked<'_> {
                     self.open(Entry { unwanted_since: since.or(Some(now)), wanted_at, ..entry })
                 }
             },
-            Wanted::Yes { generation, .. } => {
-                self.open(Entry { generation: Some(generation), ..self.noted(entry) })
-            }
+            Wanted::Yes { generation, .. } => self.open(Entry { generation: Some(generation), ..self.noted(entry) }),
             Wanted::Unknown => self.open(Entry { unwanted_since: None, ..entry }),
         }
     }
@@ -190,7 +189,8 @@ impl Asked<'_> {
             (Wanted::No { generation }, Some(last)) if generation > last => None,
             (_, continues) => continues,
         };
-        let message = self.verdict.filter(|verdict| verdict.is_rejected()).map(Verdict::message).or(entry.message.clone());
+        let message =
+            self.verdict.filter(|verdict| verdict.is_rejected()).map(Verdict::message).or(entry.message.clone());
         let entry = match wanted {
             Wanted::Yes { .. } => self.noted(entry),
             _ => entry,
@@ -233,7 +233,8 @@ pub(super) fn taken(
     (done, most): (&[DoneStep], usize),
 ) -> Option<(EntryState, Option<&'static str>)> {
     // Times of objects are in whole seconds, so what was done within that second may have been done before.
-    let is_after = |done: &DoneStep| done.at >= opened_at.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
+    let is_after =
+        |done: &DoneStep| done.at >= opened_at.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
     let mut of_step = done.iter().filter(|done| done.digest == digest);
     let own = of_step.clone().find(|done| done.change_set.as_deref() == Some(uid));
     match own {
@@ -250,6 +251,8 @@ pub(super) fn taken(
         return Some((EntryState::Superseded, Some("it was done by the approvals of another change set")));
     }
     let is_forgotten = done.len() >= most && done.iter().all(is_after);
-    is_forgotten
-        .then_some((EntryState::Superseded, Some("so much was done since that nobody knows whether this was: it is asked again")))
+    is_forgotten.then_some((
+        EntryState::Superseded,
+        Some("so much was done since that nobody knows whether this was: it is asked again"),
+    ))
 }

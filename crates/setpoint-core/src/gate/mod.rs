@@ -38,8 +38,8 @@ pub use self::limits::{Bound, Limit, Overrun};
 pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
-pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, SERVICE_ACCOUNT, Signature};
 pub use self::released::{record_released, released_guest, settle_released};
+pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, SERVICE_ACCOUNT, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
 pub use self::usage::{Added, Amount, Holders, Level, Usage, bears_on_limits};
 pub(crate) use self::usage::{gpus_held, gpus_wanted};
@@ -177,7 +177,8 @@ pub fn gate(input: &Input<'_>) -> Decision {
     let (standings, reviews) = standings(input);
     let approved_until = standings.iter().filter_map(|standing| standing.approved_until).min();
     let withdrawn = input.steps.iter().zip(&standings);
-    let withdrawn = withdrawn.filter_map(|(step, standing)| Some((step.digest.clone(), standing.withdrawn_at?))).collect();
+    let withdrawn =
+        withdrawn.filter_map(|(step, standing)| Some((step.digest.clone(), standing.withdrawn_at?))).collect();
     Decision { steps: decide(input, &standings), reviews, approved_until, withdrawn }
 }
 

@@ -127,7 +127,9 @@ fn judge<'a>(
         let barred = (bench.unsound(evidence, Some(requirement)))
             .or_else(|| bench.misdirected(evidence))
             .or_else(|| unfit(evidence, requirement, requesters))
-            .filter(|barred| !(matches!(barred, Discount::NotAllowed { .. }) && evidence.withdraws() && withdraws_own()))
+            .filter(|barred| {
+                !(matches!(barred, Discount::NotAllowed { .. }) && evidence.withdraws() && withdraws_own())
+            })
             .or_else(|| bench.misdated(evidence));
         match barred {
             None if evidence.withdraws() => withdrawals.push(evidence),

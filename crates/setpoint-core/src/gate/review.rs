@@ -193,7 +193,10 @@ impl Evidence<'_> {
     pub(super) fn undoes(&self, other: &Evidence<'_>) -> bool {
         let is_own = self.review.spec.reviewer == other.review.spec.reviewer;
         let is_later = if is_own { self.created_at >= other.created_at } else { self.created_at > other.created_at };
-        self.withdraws() && other.review.spec.decision == review::Decision::Reject && is_later && (is_own || self.may_approve)
+        self.withdraws()
+            && other.review.spec.decision == review::Decision::Reject
+            && is_later
+            && (is_own || self.may_approve)
     }
 
     /// Until when an approval holds. A rejection holds until it is undone.

@@ -363,15 +363,15 @@ fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
             waits,
             "",
         ),
+        ("it closed as no longer wanted", vec![approved().in_state(NotWanted)], vec![], waits, ""),
+        ("another change set took its place", vec![approved().in_state(Superseded)], vec![], waits, ""),
         (
-            "it closed as no longer wanted",
-            vec![approved().in_state(NotWanted)],
+            "the other one is approved, and the older counts",
+            vec![asked(), other().approved("a", 10)],
             vec![],
             waits,
             "",
         ),
-        ("another change set took its place", vec![approved().in_state(Superseded)], vec![], waits, ""),
-        ("the other one is approved, and the older counts", vec![asked(), other().approved("a", 10)], vec![], waits, ""),
         ("both are approved", vec![other().approved("a", 10), approved()], vec![], "may run", "uid-one-0"),
         (
             "a rejection holds everywhere",
@@ -488,7 +488,8 @@ fn the_creation_that_finishes_a_replacement_needs_no_further_approval() {
         hourly_cost_delta: Some(price.parse().expect("a price")),
         ..step("a")
     };
-    let set = || Case::of("one", 0, &["r"]).with(|set| set.spec.steps = vec![replace("new")]).in_state(EntryState::Tried);
+    let set =
+        || Case::of("one", 0, &["r"]).with(|set| set.spec.steps = vec![replace("new")]).in_state(EntryState::Tried);
     let halved = |set: Option<&str>| DoneStep {
         action: Action::Replace,
         hourly_price: Some("0.30".parse().expect("a price")),

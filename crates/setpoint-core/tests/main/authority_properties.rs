@@ -179,11 +179,11 @@ impl World {
         self.rejected.clear();
         for (place, case) in self.cases.iter_mut().enumerate() {
             let subject = Subject::of_machine(&machine);
-            let is_open = |set: &ChangeSet, digest: &str| {
-                entry(set, digest).is_none_or(|entry| !entry.state.is_closed())
-            };
+            let is_open =
+                |set: &ChangeSet, digest: &str| entry(set, digest).is_none_or(|entry| !entry.state.is_closed());
             let steps: Vec<Step> = case.change_set.spec.steps.clone();
-            let open: Vec<Step> = steps.iter().filter(|step| is_open(&case.change_set, &step.digest)).cloned().collect();
+            let open: Vec<Step> =
+                steps.iter().filter(|step| is_open(&case.change_set, &step.digest)).cloned().collect();
             let decision = {
                 let set = case.set();
                 gate::gate(&gate::Input {
@@ -302,9 +302,11 @@ impl World {
         };
         let mut no = last.iter().filter(|(_, (_, decision))| *decision == Decision::Reject);
         assert!(!no.any(|no| stands(&no)), "{digest}: {last:?}");
-        let is_withdrawn = self.cases.iter().flat_map(|case| &case.reviews).any(|(review, _)| {
-            review.spec.decision != Decision::Reject && review.spec.digests == [digest]
-        });
+        let is_withdrawn = self
+            .cases
+            .iter()
+            .flat_map(|case| &case.reviews)
+            .any(|(review, _)| review.spec.decision != Decision::Reject && review.spec.digests == [digest]);
         assert!(!self.rejected.contains(digest) || is_withdrawn, "{digest} is rejected");
     }
 }

@@ -93,12 +93,8 @@ fn an_entry_follows_what_becomes_of_its_step() {
     let wants = |generation: i64| Object::wants(generation, &[step("a")]);
     let nothing = |generation: i64| Object::wants(generation, &[]);
     let dear = || Step { hourly_cost_delta: Some("1".parse().expect("a price")), ..step("a") };
-    let intent = |set: &str| {
-        json!([{"id": "call", "action": "Create", "digest": "a", "startedAt": time(5).to_string(), "epoch": 1, "changeSet": set}])
-    };
-    let done = |set: Option<&str>, at: i64, unseen: bool| {
-        json!([{"action": "Create", "digest": "a", "at": time(at).to_string(), "changeSet": set, "unseen": unseen}])
-    };
+    let intent = |set: &str| json!([{"id": "call", "action": "Create", "digest": "a", "startedAt": time(5).to_string(), "epoch": 1, "changeSet": set}]);
+    let done = |set: Option<&str>, at: i64, unseen: bool| json!([{"action": "Create", "digest": "a", "at": time(at).to_string(), "changeSet": set, "unseen": unseen}]);
     let (own, run) = ("uid-one--60", || Some(Verdict::Run));
     type Row = (&'static str, Entry, Object, Option<Verdict>, i64, EntryState);
     let rows: Vec<Row> = vec![
@@ -161,15 +157,15 @@ fn an_entry_follows_what_becomes_of_its_step() {
             10,
             Superseded,
         ),
-        ("it was done before", open(), wants(GENERATION).with("done", done(Some("s"), -90, false)), run(), 10, Approved),
         (
-            "a call surely had no effect",
-            Entry { state: Running, ..open() },
-            wants(GENERATION),
+            "it was done before",
+            open(),
+            wants(GENERATION).with("done", done(Some("s"), -90, false)),
             run(),
             10,
             Approved,
         ),
+        ("a call surely had no effect", Entry { state: Running, ..open() }, wants(GENERATION), run(), 10, Approved),
         ("what is closed stays so", Entry { state: NotWanted, ..open() }, wants(GENERATION), run(), 10, NotWanted),
     ];
     for (name, entry, object, verdict, now, expected) in rows {
@@ -178,9 +174,8 @@ fn an_entry_follows_what_becomes_of_its_step() {
     }
     let older = |object: &Object| next(Some(open()), Fact { is_in_older: true, ..object.fact() }, &decision(run()), 10);
     assert_eq!(older(&wants(GENERATION)).state, Superseded, "the older of two counts");
-    let contradicted = |object: &Object| {
-        next(Some(open()), Fact { is_contradicted: true, ..object.fact() }, &decision(run()), 10)
-    };
+    let contradicted =
+        |object: &Object| next(Some(open()), Fact { is_contradicted: true, ..object.fact() }, &decision(run()), 10);
     assert_eq!(contradicted(&wants(GENERATION)).state, Superseded, "nobody could approve it");
 }
 
@@ -239,7 +234,8 @@ fn what_becomes_of_an_entry_whose_object_is_gone() {
 fn a_rejection_holds_until_it_is_withdrawn() {
     use EntryState::{Approved, NotWanted, Rejected, Superseded};
     let no = || Entry { state: Rejected, ..open() };
-    let (wants, nothing) = (|generation| Object::wants(generation, &[step("a")]), |generation| Object::wants(generation, &[]));
+    let (wants, nothing) =
+        (|generation| Object::wants(generation, &[step("a")]), |generation| Object::wants(generation, &[]));
     let withdrawn = |at: i64| {
         let withdrawn = [("a".to_owned(), time(at))].into();
         Decision { withdrawn, ..decision(Some(Verdict::Run)) }
@@ -256,7 +252,14 @@ fn a_rejection_holds_until_it_is_withdrawn() {
         ("30 days later, wanted until now", no(), wants(GENERATION), decision(Some(rejected())), 30 * DAY, Rejected),
         ("it is withdrawn", no(), wants(GENERATION), withdrawn(5), 10, Approved),
         ("an earlier one was withdrawn", no(), wants(GENERATION), withdrawn(-5), 10, Rejected),
-        ("it is withdrawn after its object was written away and back", missed(), wants(GENERATION + 2), withdrawn(5), 10, Superseded),
+        (
+            "it is withdrawn after its object was written away and back",
+            missed(),
+            wants(GENERATION + 2),
+            withdrawn(5),
+            10,
+            Superseded,
+        ),
     ];
     for (name, entry, object, decision, now, expected) in rows {
         let found = next(Some(entry), object.fact(), &decision, now);
@@ -283,7 +286,12 @@ fn the_stricter_of_two_policies_holds() {
     let rows = [
         ("more approvals were asked for", plain(2), plain(1), Some(plain(2))),
         ("more are asked for now", plain(1), plain(2), Some(plain(2))),
-        ("a signature was", rule(1, |rule| rule.signature = true), plain(1), Some(rule(1, |rule| rule.signature = true))),
+        (
+            "a signature was",
+            rule(1, |rule| rule.signature = true),
+            plain(1),
+            Some(rule(1, |rule| rule.signature = true)),
+        ),
         (
             "who asked may not approve now",
             plain(1),

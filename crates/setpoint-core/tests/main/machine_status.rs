@@ -2,12 +2,12 @@
 
 use serde_json::{Value as Json, json};
 use setpoint_api::condition::ConditionStatus;
-use setpoint_api::pending::Certainty;
 use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
+use setpoint_api::pending::Certainty;
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
-    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, pending, settle,
-    stood, unseen,
+    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, pending,
+    settle, stood, unseen,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -387,7 +387,8 @@ fn a_call_has_one_id_until_something_is_done() {
     assert_eq!((one.action, &one.id), (Action::Create, &again.id));
     let mut later = status.clone();
     let digest = "d".to_owned();
-    let step_done = DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false, hourly_price: None };
+    let step_done =
+        DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false, hourly_price: None };
     later.done.push(step_done);
     assert_ne!(begin(&later, "uid-web", step, None, None, 1, now()).expect("an intent").id, one.id);
     let full = MachineStatus { intents: vec![one; setpoint_api::machine::MAX_INTENTS], ..status };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use setpoint_api::change_set::{ChangeSet, Mode};
-use setpoint_api::environment::{Environment, LedgerEntry};
 use setpoint_api::condition::ConditionStatus;
+use setpoint_api::environment::{Environment, LedgerEntry};
 use setpoint_api::machine::{Intent, Machine};
 use setpoint_api::price::Price;
 use setpoint_api::requester::requested_by;
@@ -86,7 +86,12 @@ impl Approvals {
             if entry.state.is_closed() {
                 self.closed.entry(key).or_insert(entry.since);
             } else if self.closed.contains_key(&key) {
-                broken.push(format!("{} of {} was closed, and is {:?}", entry.digest, title(&set.metadata), entry.state));
+                broken.push(format!(
+                    "{} of {} was closed, and is {:?}",
+                    entry.digest,
+                    title(&set.metadata),
+                    entry.state
+                ));
             }
         }
         self.sets.insert(id, set.clone());
@@ -225,9 +230,7 @@ impl Approvals {
         let mut restarts = status.into_iter().flat_map(|status| &status.intents);
         let mut replaced = status.into_iter().flat_map(|status| &status.done);
         match intent.action {
-            Action::Start => {
-                restarts.any(|it| it.action == Action::Restart && it.change_set == intent.change_set)
-            }
+            Action::Start => restarts.any(|it| it.action == Action::Restart && it.change_set == intent.change_set),
             Action::Create => {
                 replaced.any(|it| it.action == Action::Replace && it.unseen && it.change_set == intent.change_set)
             }

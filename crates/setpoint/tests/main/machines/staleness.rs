@@ -136,7 +136,10 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     cluster.change("db", json!({"spec": {"image": "db:1", "cores": 4}})).await?;
     come_back(&cluster).await?;
     let over = cluster.until_change_set(DEFAULT, "what was approved to be stale", is_at(&again, "Stale")).await?;
-    ensure!(state(&over, "default/db/replace")["message"] == "the object was written since, and it is no longer to be done", "{over:#}");
+    ensure!(
+        state(&over, "default/db/replace")["message"] == "the object was written since, and it is no longer to be done",
+        "{over:#}"
+    );
     let db = cluster.synced("db").await?;
     ensure!(db["status"]["providerId"] == before["status"]["providerId"], "it is the same guest: {db:#}");
     ensure!(done(&db) == ["Create", "Update"] && cluster.guest(&db)?["machine"]["cores"] == 4, "{db:#}");

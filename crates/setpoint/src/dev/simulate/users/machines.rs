@@ -305,7 +305,6 @@ fn withdrawal(set: &ChangeSet) -> Option<Value> {
     let entries = set.status.iter().flat_map(|status| &status.entries);
     let rejected = entries.filter(|entry| entry.state == EntryState::Rejected);
     let digests: Vec<&str> = rejected.map(|entry| entry.digest.as_str()).collect();
-    let spec =
-        json!({"gate": set.metadata.name, "decision": "Withdraw", "digests": digests, "reviewer": PEOPLE[1]});
+    let spec = json!({"gate": set.metadata.name, "decision": "Withdraw", "digests": digests, "reviewer": PEOPLE[1]});
     (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
 }
