@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::guest::{EnvVar, EnvVarSource, Gpu, KeyReference, Port, PortError, PortProtocol, VariableSource, Volume};
 pub use self::mute::{MUTE_DRIFT, MuteError, muted_fields};
 pub use self::status::{
-    DoneStep, DriftedField, Intent, MAX_DONE, MAX_DRIFT, MAX_INTENTS, MAX_PROTECTED, MAX_WANTED, MachineStatus,
+    DoneStep, DriftedField, Intent, MAX_DONE, MAX_DRIFT, MAX_INTENTS, MAX_PROTECTED, MachineStatus,
 };
 pub use self::variables::Resolved;
 

@@ -36,6 +36,8 @@ pub struct Desired {
     pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
+    /// What is to become of the guest when the object goes.
+    pub deletion_policy: DeletionPolicy,
     /// The volumes that must not be deleted, nor the guest that has them.
     pub protected_volumes: Vec<Box<str>>,
     /// What becomes of the guest, once the object is being deleted or its time is over.
@@ -107,6 +109,7 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
+            deletion_policy: DeletionPolicy::Delete,
             protected_volumes: Vec::new(),
             deletion: None,
             expired_at: None,

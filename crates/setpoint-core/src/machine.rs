@@ -36,7 +36,7 @@ pub use self::news::is_news;
 pub use self::record::{Settlement, begin, is_released, settle, strike_off};
 pub use self::sight::{Seen, observed};
 pub use self::standing::{Held, HeldBy, Standing, concerns_people, reason};
-pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, stood, unseen, wanted};
+pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, pending, stood, unseen};
 use crate::desired::{Desired, Intent, Record};
 use crate::value::{Fields, Map, Value};
 
@@ -73,6 +73,7 @@ pub fn desire(machine: &Machine, sources: &[Source]) -> Result<Desired, Vec<Refu
         create: spec.create,
         depends_on: spec.depends_on.iter().map(|name| Target { name: name.clone(), ..own.clone() }).collect(),
         protected: is_protected(metadata),
+        deletion_policy: spec.deletion_policy(),
         protected_volumes: spec.protected_volumes().map(Into::into).collect(),
         deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
         muted: muted.iter().map(|field| field.as_str().into()).collect(),

@@ -28,27 +28,39 @@ struct Answer {
 
 impl ChangeSets {
     /// Tells every review of a change set what became of it, and gives it to the change set, so that it goes with it and
-    /// not before: who deletes the Gate undoes no verdict.
+    /// not before: who deletes the Gate undoes no verdict. One that names only closed steps keeps what it was told. Says whether
+    /// all know.
     pub(super) async fn tell_reviewers(
         &self,
         case: &Case,
         decision: &Decision,
         round: &mut Round,
-    ) -> Result<(), Error> {
-        let judged = case.reviews.iter().filter_map(|reviewed| {
+    ) -> Result<bool, Error> {
+        let open = case.open();
+        let is_frozen = |review: &Review| {
+            let is_told = review.status.as_ref().is_some_and(|status| reason_of(status).is_some());
+            is_told && !review.spec.digests.iter().any(|digest| open.contains(digest.as_str()))
+        };
+        let judged = case.reviews.iter().map(|reviewed| {
             let name = reviewed.review.metadata.name.as_deref().unwrap_or_default();
-            let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name)).ok()?;
-            Some((&*reviewed.review, Answer::of(&decision.reviews[place].outcome)))
+            let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name));
+            let answer = match place {
+                Ok(place) => Answer::of(&decision.reviews[place].outcome),
+                Err(_) => Answer::of(&Outcome::Ignored { reason: Discount::Stale }),
+            };
+            (&*reviewed.review, answer)
         });
         let surplus = case.surplus.iter().map(|review| (&**review, Answer::too_many()));
+        let mut is_told = true;
         for (review, answer) in judged.chain(surplus) {
             if review.metadata.owner_references.iter().flatten().next().is_none() {
                 self.adopt(review, &case.change_set, round).await?;
-                continue;
+                is_told = false;
+            } else if !is_frozen(review) {
+                is_told &= self.tell(review, &answer, Some(&case.change_set), round).await?;
             }
-            self.tell(review, &answer, Some(&case.change_set), round).await?;
         }
-        Ok(())
+        Ok(is_told)
     }
 
     /// Tells reviews of a gate that is not there.
@@ -85,7 +97,7 @@ impl ChangeSets {
         answer: &Answer,
         change_set: Option<&ChangeSet>,
         round: &mut Round,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let metadata = &review.metadata;
         let old = review.status.clone().unwrap_or_default();
         let mut new = ReviewStatus { observed_generation: metadata.generation, ..old.clone() };
@@ -99,17 +111,15 @@ impl ChangeSets {
         };
         conditions::set(&mut new.conditions, condition, round.now);
         if new == old {
-            return Ok(());
+            return Ok(true);
         }
         let seen = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
         let patch = Patch::Merge(json!({"metadata": seen, "status": new}));
         let name = metadata.name.as_deref().unwrap_or_default();
         let written = self.reviews(review).patch_status(name, &PatchParams::default(), &patch).await;
-        let Some(written) = unless_moved(written)? else { return Ok(()) };
+        let Some(written) = unless_moved(written)? else { return Ok(false) };
         round.wrote(&self.caches.reviews, &written);
-        // What counted once is not refused when it counts no more.
-        let is_late = answer.reason == Discount::Outdated.reason() && reason_of(&old).is_none();
-        if (answer.is_refusal || is_late) && reason_of(&old) != Some(answer.reason) {
+        if answer.is_refusal && reason_of(&old) != Some(answer.reason) {
             let message = format!("{}: {}", answer.reason, answer.message);
             self.recorder.say(review, NoticeKind::Warning, "ReviewRefused", &message);
             if let Some(change_set) = change_set {
@@ -117,7 +127,7 @@ impl ChangeSets {
                 self.recorder.say(change_set, NoticeKind::Warning, "ReviewRefused", &message);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn reviews(&self, review: &Review) -> Api<Review> {

@@ -50,9 +50,10 @@ use self::policy::Kept;
 pub use self::sights::Sights;
 use self::status::Standing;
 use self::sweep::Survey;
+use crate::change_set::NAMESPACE_OF_ENVIRONMENTS;
 use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
-use crate::permission::{Asker, Treasury};
+use crate::permission::Treasury;
 use crate::planning::Planning;
 use crate::queue::{Lane, Queue};
 use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
@@ -96,7 +97,6 @@ pub struct Environments {
     sights: Sights,
     planning: Planning,
     treasury: Treasury,
-    asker: Asker,
     recorder: Recorder,
     sweeps: Counter,
     surveys: Mutex<BTreeMap<Name, Survey>>,
@@ -158,7 +158,6 @@ impl Environments {
     pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning) -> Environments {
         let sights = setup.sights.clone();
         let treasury = Treasury::new(context, caches, planning, &sights);
-        let asker = Asker::new(context, caches, planning);
         let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
         let (client, caches) = (context.client.clone(), caches.clone());
@@ -171,7 +170,6 @@ impl Environments {
             sights,
             planning: planning.clone(),
             treasury,
-            asker,
             recorder,
             sweeps: context.metrics.sweeps(),
             surveys: Mutex::default(),
@@ -327,7 +325,7 @@ impl Controller for Environments {
         let own = queue.clone();
         caches.change_sets.listen(move |change| {
             let set = change.latest();
-            if set.metadata.namespace.as_deref() == Some(orphans::NAMESPACE) {
+            if set.metadata.namespace.as_deref() == Some(NAMESPACE_OF_ENVIRONMENTS) {
                 own.add(Name::new("", &set.spec.environment));
             }
         });

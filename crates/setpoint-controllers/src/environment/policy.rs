@@ -9,24 +9,21 @@ use kube::api::PostParams;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::{Environment, EnvironmentStatus, PolicyInForce};
 use setpoint_api::machine::DoneStep;
-use setpoint_api::pending::{Certainty, PendingSteps};
+use setpoint_api::pending::{Certainty, MAX_PENDING, PendingSteps};
 use setpoint_api::requester::requested_by;
-use setpoint_api::step::{Action, Counts, Step};
+use setpoint_api::step::{Action, Step};
 use setpoint_core::authority::{Authorized, record_done};
 use setpoint_core::conditions;
 use setpoint_core::gate::Verdict;
 use setpoint_core::loosens::{Loosened, loosens, step};
-use setpoint_core::observation::{Completeness, Observation};
-use setpoint_core::plan::ChangeSet;
 use setpoint_core::pod::NoticeKind;
 use setpoint_core::stricter::{tightened, wanted};
 
-use super::orphans::NAMESPACE;
+use super::Environments;
 use super::status::READY;
-use super::{Environments, site};
-use crate::change_set::{Owner, cases_of};
+use crate::change_set::{NAMESPACE_OF_ENVIRONMENTS, cases};
 use crate::ownership::unless_moved;
-use crate::permission::{Asked, Petition, Spending, confirm, judge};
+use crate::permission::{Asked, Spending, confirm, judge};
 use crate::runtime::{Error, Round};
 
 /// Whether the policy in force is the one that is written.
@@ -67,6 +64,7 @@ impl Environments {
                 at: in_seconds(round.now),
                 change_set: answer.by,
                 unseen: false,
+                hourly_price: None,
             };
             let policy = PolicyInForce { was_ready: in_force.was_ready, ..wanted };
             let kept = self.write_policy(&environment, policy, None, Some(done), round).await?;
@@ -76,18 +74,12 @@ impl Environments {
             return Ok(kept);
         }
         let why = format!("{}: {}", words(&loosened), answer.verdict.why());
-        let kept = self.write_policy(&environment, tightened, Some((&step, why)), None, round).await?;
-        if let (Kept::Known(environment), true) = (&kept, answer.verdict.waits_for_people()) {
-            self.ask_to_loosen(environment, &step, round).await?;
-        }
-        Ok(kept)
+        self.write_policy(&environment, tightened, Some((&step, why)), None, round).await
     }
 
     /// Whether the policy may become looser now, by the policy in force.
     async fn may_loosen(&self, environment: &Environment, step: &Step, round: &Round) -> Result<Authorized, Error> {
-        let (uid, name) = (environment.metadata.uid.as_deref(), environment.metadata.name.as_deref());
-        let (uid, name) = (uid.unwrap_or_default(), name.unwrap_or_default());
-        let cases = cases_of(&self.caches, Owner { uid, namespace: NAMESPACE, environment: name });
+        let cases = cases(&self.caches, NAMESPACE_OF_ENVIRONMENTS, [step.digest.as_str()]);
         let spending = Spending::default();
         let asked = Asked {
             environment,
@@ -98,8 +90,9 @@ impl Environments {
             spending: &spending,
             cases: &cases,
             done: environment.status.as_ref().map_or(&[][..], |status| &status.done),
-            owner: uid,
-            machine: None,
+            most_done: MAX_PENDING,
+            owner: environment.metadata.uid.as_deref().unwrap_or_default(),
+            generation: environment.metadata.generation.unwrap_or_default(),
             requested_by: requested_by(&environment.metadata),
             cluster: &self.setup.cluster,
             now: round.now,
@@ -111,33 +104,6 @@ impl Environments {
         }
         let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?.pop();
         confirmed.ok_or_else(|| Error::Held(format!("{}: the Environment is not there any more", step.id)))
-    }
-
-    /// Asks people to let the policy become looser.
-    async fn ask_to_loosen(&self, environment: &Environment, step: &Step, round: &mut Round) -> Result<(), Error> {
-        let name = environment.metadata.name.as_deref().unwrap_or_default();
-        let plan = ChangeSet {
-            environment: name.to_owned(),
-            steps: vec![step.clone()],
-            waiting: Vec::new(),
-            refused: Vec::new(),
-            counts: Counts { updates: 1, ..Counts::default() },
-        };
-        let look = Observation { completeness: Completeness::Complete, guests: Vec::new(), observed_at: round.now };
-        let done = environment.status.as_ref().and_then(|status| status.done.last());
-        let petition = Petition {
-            owner: site::owner(environment),
-            generation: None,
-            namespace: NAMESPACE,
-            environment: name,
-            requested_by: requested_by(&environment.metadata),
-            plan: &plan,
-            look: &look,
-            held: vec![step],
-            asked: Default::default(),
-            last_done: done.map(|done| done.at.to_string()),
-        };
-        self.asker.ask(&petition, round).await.map(drop)
     }
 
     /// Writes down the policy in force, the step that waits and why, and what was done, unless all of that is written.
@@ -153,7 +119,7 @@ impl Environments {
         let generation = environment.metadata.generation;
         let mut new = EnvironmentStatus { policy: Some(policy), ..old.clone() };
         new.pending = pending(old.pending.as_ref(), waits.as_ref().map(|(step, _)| *step), generation, round.now);
-        new.done = done.into_iter().fold(old.done.clone(), record_done);
+        new.done = done.into_iter().fold(old.done.clone(), |all, done| record_done(all, done, MAX_PENDING));
         let was_told = old.conditions.iter().any(|condition| condition.type_ == POLICY_IN_FORCE);
         if waits.is_some() || was_told {
             let condition = condition(waits.map(|(_, why)| why), generation);
@@ -196,14 +162,14 @@ fn pending(
 ) -> Option<PendingSteps> {
     let steps = || old.into_iter().flat_map(|old| &old.steps);
     let loosens = |step: &&Step| step.action == Action::Loosen;
-    if steps().find(loosens) == waits {
+    if steps().find(loosens) == waits && old.is_none_or(|old| Some(old.generation) == generation) {
         return old.cloned();
     }
     let steps: Vec<Step> = steps().filter(|step| !loosens(step)).chain(waits).cloned().collect();
     let observed_at = in_seconds(now);
     let generation = generation.unwrap_or_default();
     let certainty = old.map_or(Certainty::Known, |old| old.certainty);
-    (!steps.is_empty()).then_some(PendingSteps { generation, observed_at, certainty, steps })
+    (old.is_some() || !steps.is_empty()).then_some(PendingSteps { generation, observed_at, certainty, steps })
 }
 
 fn condition(waits: Option<String>, generation: Option<i64>) -> Condition {

@@ -182,12 +182,23 @@ mod tests {
 
     fn intent(action: Action, started_at: Timestamp) -> Intent {
         let (id, digest) = (format!("{action:?}"), "digest".to_owned());
-        Intent { id, action, class: None, digest, started_at, epoch: 1, provider_id: None, change_set: None }
+        Intent {
+            id,
+            action,
+            class: None,
+            digest,
+            started_at,
+            epoch: 1,
+            provider_id: None,
+            change_set: None,
+            hourly_price: None,
+        }
     }
 
     fn replacement(desired: &Desired, look: &Observation, provider: &dyn Provider, key: &Key) -> Step {
         let input = Input {
             environment: "lab",
+            environment_uid: "lab-uid",
             cluster: OURS,
             capabilities: &provider.abilities().guests,
             desired: std::slice::from_ref(desired),

@@ -33,7 +33,7 @@ use self::round::Progress;
 use crate::environment::Sights;
 use crate::environment::status::not_opened;
 use crate::events::Recorder;
-use crate::permission::{Asker, Treasury};
+use crate::permission::Treasury;
 use crate::planning::Planning;
 use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
@@ -50,7 +50,6 @@ pub struct Machines {
     planning: Planning,
     sights: Sights,
     treasury: Treasury,
-    asker: Asker,
     recorder: Recorder,
 }
 
@@ -69,7 +68,6 @@ impl Machines {
             planning: planning.clone(),
             sights: sights.clone(),
             treasury: Treasury::new(context, caches, planning, sights),
-            asker: Asker::new(context, caches, planning),
             recorder: context.recorder("machine-controller"),
         }
     }

@@ -120,7 +120,10 @@ impl Controller for Notifier {
 
     async fn reconcile(&self, occasion: &Occasion, round: &mut Round) -> Result<Next, Error> {
         let Some(message) = occasion.message(&self.caches) else {
-            self.memory.lock().told.remove(occasion);
+            // A gate that waits again was told of, as long as its change set is there.
+            if !occasion.is_there(&self.caches) {
+                self.memory.lock().told.remove(occasion);
+            }
             return Ok(Next::Idle);
         };
         let Some(environment) = self.caches.environments.get(&Name::new("", &message.environment)) else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, StepState};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -56,6 +56,11 @@ impl Occasion {
         }
     }
 
+    /// Whether it may hold again: of a change set people are told once.
+    pub(super) fn is_there(&self, caches: &Caches) -> bool {
+        matches!(self, Occasion::GateWaiting(name) if caches.change_sets.get(name).is_some())
+    }
+
     /// What is to be told, if it still holds.
     pub(super) fn message(&self, caches: &Caches) -> Option<Message> {
         match self {
@@ -71,7 +76,9 @@ fn gate_waiting(name: &Name, change_set: &ChangeSet) -> Option<Message> {
     let status = change_set.status.as_ref()?;
     let approved = status.conditions.iter().find(|condition| condition.type_ == "Approved")?;
     let waits = approved.status == ConditionStatus::False && approved.reason.as_deref() == Some("Waiting");
-    let since = asked_at(status).or(approved.last_transition_time).filter(|_| waits && status.gate_ref.is_some())?;
+    // People are told of a change set once, however long and whatever of it they are waited for.
+    let opened_at = change_set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let since = opened_at.filter(|_| waits && status.gate_ref.is_some())?;
     Some(Message {
         occasion: "GateWaiting",
         environment: change_set.spec.environment.clone(),
@@ -81,12 +88,6 @@ fn gate_waiting(name: &Name, change_set: &ChangeSet) -> Option<Message> {
         message: approved.message.clone().unwrap_or_default(),
         since,
     })
-}
-
-/// When the last of the steps began to wait: a gate that waits already may be asked something else.
-fn asked_at(status: &ChangeSetStatus) -> Option<Timestamp> {
-    let waiting = status.step_states.iter().filter(|step| step.state == StepState::Waiting);
-    waiting.map(|step| step.since).max()
 }
 
 fn drifted(name: &Name, machine: &Machine) -> Option<Message> {

@@ -235,6 +235,7 @@ impl Planning {
         let capabilities = provider.abilities().guests.clone();
         let input = Input {
             environment: name_of(environment),
+            environment_uid: environment.metadata.uid.as_deref().unwrap_or_default(),
             cluster: &self.cluster,
             capabilities: &capabilities,
             desired: &desired,

@@ -39,7 +39,7 @@ pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
 pub use self::released::{record_released, released_guest, settle_released};
-pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
+pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, SERVICE_ACCOUNT, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
 pub use self::usage::{Added, Amount, Holders, Level, Usage, bears_on_limits};
 pub(crate) use self::usage::{gpus_held, gpus_wanted};
@@ -62,8 +62,6 @@ pub struct Input<'a> {
     pub expires_at: Option<Timestamp>,
     /// What people said of these steps.
     pub evidence: &'a [Evidence<'a>],
-    /// Reviewer and nonce of reviews that are not among the evidence: of other gates, or deleted since.
-    pub used_nonces: &'a BTreeSet<(String, String)>,
     /// What was done lately and counts against a budget.
     pub ledger: &'a [LedgerEntry],
     /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
@@ -97,7 +95,7 @@ pub struct Requesters<'a> {
 }
 
 /// What may run now, and what became of every review.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// A verdict for each step, in the order of the steps.
@@ -106,6 +104,8 @@ pub struct Decision {
     pub reviews: Vec<Reviewed>,
     /// When the first of the approvals ends that count now.
     pub approved_until: Option<Timestamp>,
+    /// When a rejection of a step was last withdrawn, by its digest.
+    pub withdrawn: BTreeMap<String, Timestamp>,
 }
 
 /// A step and what becomes of it.
@@ -176,7 +176,10 @@ pub enum Refusal {
 pub fn gate(input: &Input<'_>) -> Decision {
     let (standings, reviews) = standings(input);
     let approved_until = standings.iter().filter_map(|standing| standing.approved_until).min();
-    Decision { steps: decide(input, &standings), reviews, approved_until }
+    let withdrawn = input.steps.iter().zip(&standings);
+    let withdrawn =
+        withdrawn.filter_map(|(step, standing)| Some((step.digest.clone(), standing.withdrawn_at?))).collect();
+    Decision { steps: decide(input, &standings), reviews, approved_until, withdrawn }
 }
 
 /// A verdict for each step, given what people said of each.
@@ -307,6 +310,15 @@ impl Verdict {
             Verdict::Wait { needs } if self.waits_for_people() => format!("needs {}", told(needs)),
             Verdict::Refuse { reason } => reason.to_string(),
             Verdict::Run | Verdict::Wait { .. } => self.to_string(),
+        }
+    }
+
+    /// What it waits for, or why it is refused.
+    pub fn message(&self) -> String {
+        match self {
+            Verdict::Run => self.to_string(),
+            Verdict::Wait { needs } => told(needs),
+            Verdict::Refuse { reason } => reason.to_string(),
         }
     }
 

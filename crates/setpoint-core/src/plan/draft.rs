@@ -18,6 +18,8 @@ pub(super) struct Draft<'a> {
     pub(super) origin: Origin,
     pub(super) guest: Option<&'a Guest>,
     pub(super) changes: Vec<Change<'a>>,
+    /// Changes that were written before and take effect by it.
+    pub(super) effects: Vec<Change<'a>>,
     pub(super) interrupts: bool,
     pub(super) create_first: bool,
     /// Whether what it is done to was protected since its object was last as desired.
@@ -33,6 +35,7 @@ impl<'a> Draft<'a> {
             origin,
             guest: None,
             changes: Vec::new(),
+            effects: Vec::new(),
             interrupts: false,
             create_first: false,
             was_protected: false,
@@ -69,29 +72,38 @@ impl<'a> Draft<'a> {
         let recorded = desired.and_then(|desired| desired.record.spec_digest.as_deref());
         let provider_id = self.guest.map(|guest| guest.id.to_string());
         let changes: Vec<_> = self.changes.iter().map(Change::reveal).collect();
-        // What is not part of this step must not cost it its approval: only a guest that is made is made from all.
-        let makes = desired.filter(|_| matches!(self.action, Action::Create | Action::Replace));
+        // What is not part of this step must not cost it its approval: only a guest that is made or taken over is to become all
+        // that is desired.
+        let covers_all = matches!(self.action, Action::Create | Action::Replace | Action::Adopt);
+        let desires = desired.filter(|_| covers_all).map(|desired| {
+            json!({
+                "spec": new_spec_digest,
+                "run": desired.run.map(|run| format!("{run:?}")),
+                "pinned": desired.provider_id,
+                "deletionPolicy": format!("{:?}", desired.deletion_policy),
+            })
+        });
+        let effects: Vec<_> = self.effects.iter().map(Change::reveal).collect();
+        let mut depends_on: Vec<_> = desired.iter().flat_map(|desired| &desired.depends_on).collect();
+        depends_on.sort_unstable();
+        depends_on.dedup();
         // An object that is only previewed has no uid yet: what is approved then must be what is done afterwards.
         let begins = matches!(self.action, Action::Create | Action::Adopt);
         let uid = desired.filter(|_| !begins).map(|desired| &desired.uid);
         let digest = input.key.digest(&json!({
             "cluster": input.cluster,
-            "environment": input.environment,
+            "environment": input.environment_uid,
             "target": target,
             "uid": uid,
             "action": self.action,
             "guest": provider_id,
             "mark": mark.map(|mark| json!([mark.owner_uid, mark.intent])),
-            "purpose": (self.action == Action::Restart).then_some(&self.reason),
-            "pinned": makes.and_then(|desired| desired.provider_id.as_ref()),
-            "run": makes.and_then(|desired| desired.run).map(|run| format!("{run:?}")),
             "changes": changes,
-            "spec": makes.and(new_spec_digest.as_ref()),
+            "effects": effects,
+            "desired": desires,
+            "dependsOn": depends_on,
             "class": class,
-            "classReason": class_reason,
             "createFirst": self.create_first,
-            "hourlyCostDelta": self.hourly_cost_delta,
-            "spends": spends,
             "interrupts": self.interrupts,
         }));
         Step {

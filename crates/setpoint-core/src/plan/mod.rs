@@ -32,6 +32,8 @@ pub const GUEST: &str = "Guest";
 pub struct Input<'a> {
     /// The environment's name, for people.
     pub environment: &'a str,
+    /// The environment's uid: another may have had its name.
+    pub environment_uid: &'a str,
     /// This control plane's identity: a mark that names another one is foreign.
     pub cluster: &'a str,
     pub capabilities: &'a Capabilities,
@@ -194,22 +196,30 @@ impl ChangeSet {
     }
 
     fn count(&self, unchanged: usize) -> Counts {
-        let mut kinds: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
-        for step in &self.steps {
-            kinds.entry(&step.target).or_default().insert(step.action);
-        }
-        let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
-        let creates = |actions: &BTreeSet<Action>| actions.contains(&Action::Create);
-        let deletes = |actions: &BTreeSet<Action>| actions.contains(&Action::Delete);
         let distinct = |targets: BTreeSet<&Target>| number(targets.len());
         Counts {
-            creates: count(&creates),
-            updates: count(&|actions| !creates(actions) && !deletes(actions)),
-            deletes: count(&deletes),
             unchanged: number(unchanged),
             waiting: distinct(self.waiting.iter().map(|waiting| &waiting.target).collect()),
             refused: distinct(self.refused.iter().map(|refusal| &refusal.target).collect()),
+            ..counts(&self.steps)
         }
+    }
+}
+
+/// How much some steps do.
+pub fn counts(steps: &[Step]) -> Counts {
+    let mut kinds: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
+    for step in steps {
+        kinds.entry(&step.target).or_default().insert(step.action);
+    }
+    let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
+    let creates = |actions: &BTreeSet<Action>| actions.contains(&Action::Create);
+    let deletes = |actions: &BTreeSet<Action>| actions.contains(&Action::Delete);
+    Counts {
+        creates: count(&creates),
+        updates: count(&|actions| !creates(actions) && !deletes(actions)),
+        deletes: count(&deletes),
+        ..Counts::default()
     }
 }
 

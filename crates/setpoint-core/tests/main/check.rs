@@ -481,6 +481,7 @@ fn rows_of_silence() -> Vec<Row> {
 fn violations(scene: &Scene, change_set: &ChangeSet) -> Vec<Violation> {
     let input = Input {
         environment: scene.capabilities.deployer,
+        environment_uid: "uid-of-lab",
         cluster: CLUSTER,
         capabilities: scene.capabilities,
         desired: &scene.desired,

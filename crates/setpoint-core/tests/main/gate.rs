@@ -59,6 +59,7 @@ impl World {
             review: &given.review,
             created_at: given.created_at,
             signature: given.key.as_deref().map_or(Signature::Unsigned, |material| Signature::Valid { material }),
+            may_approve: true,
         });
         let evidence: Vec<Evidence<'_>> = evidence.collect();
         gate(&Input {
@@ -68,7 +69,6 @@ impl World {
             windows: &[],
             expires_at: None,
             evidence: &evidence,
-            used_nonces: &BTreeSet::new(),
             ledger: &self.ledger,
             under_way: &self.under_way,
             usage: &self.usage,

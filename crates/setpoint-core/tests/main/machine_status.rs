@@ -3,10 +3,11 @@
 use serde_json::{Value as Json, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
+use setpoint_api::pending::Certainty;
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
-    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle, stood,
-    unseen, wanted,
+    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, pending,
+    settle, stood, unseen,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -53,6 +54,7 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let policy = Policy { create: Default::default(), orphans: Orphans::Ignore };
     let change_set = plan(&Input {
         environment: "rack",
+        environment_uid: "uid-of-lab",
         cluster: CLUSTER,
         capabilities: &RACK,
         desired: &desired,
@@ -63,7 +65,8 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let seen = Seen { cluster: CLUSTER, capabilities: &RACK, key: &key, observation };
     let settlement = settle(&machine.status.clone().unwrap_or_default(), &desired[0], &seen);
     let standing = Standing::of(&change_set, &[], !settlement.intents.is_empty());
-    (next_status(machine, &desired[0], &settlement, &seen, &standing, wanted(&change_set), now()), change_set)
+    let pending = pending(machine, &change_set, &settlement, &seen, |_| true);
+    (next_status(machine, &desired[0], &settlement, &seen, &standing, pending, now()), change_set)
 }
 
 #[test]
@@ -379,16 +382,17 @@ fn a_call_has_one_id_until_something_is_done() {
     let machine = known(|machine| machine["metadata"]["generation"] = json!(2));
     let (status, change_set) = after(&machine, &look(vec![]));
     let step = &change_set.steps[0];
-    let one = begin(&status, "uid-web", step, None, 1, now()).expect("an intent");
-    let again = begin(&status, "uid-web", step, None, 2, now()).expect("an intent");
+    let one = begin(&status, "uid-web", step, None, None, 1, now()).expect("an intent");
+    let again = begin(&status, "uid-web", step, None, None, 2, now()).expect("an intent");
     assert_eq!((one.action, &one.id), (Action::Create, &again.id));
     let mut later = status.clone();
     let digest = "d".to_owned();
-    let step_done = DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false };
+    let step_done =
+        DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false, hourly_price: None };
     later.done.push(step_done);
-    assert_ne!(begin(&later, "uid-web", step, None, 1, now()).expect("an intent").id, one.id);
+    assert_ne!(begin(&later, "uid-web", step, None, None, 1, now()).expect("an intent").id, one.id);
     let full = MachineStatus { intents: vec![one; setpoint_api::machine::MAX_INTENTS], ..status };
-    assert_eq!(begin(&full, "uid-web", step, None, 1, now()), None, "there is an end to it");
+    assert_eq!(begin(&full, "uid-web", step, None, None, 1, now()), None, "there is an end to it");
 }
 
 #[test]
@@ -460,24 +464,30 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
 }
 
 #[test]
-fn a_status_says_what_is_wanted_where_that_is_known() {
-    let count = |status: &MachineStatus| status.wanted.as_ref().map(Vec::len);
+fn a_status_says_which_steps_need_an_approval_and_whether_that_is_all() {
+    let told = |status: &MachineStatus| status.pending.as_ref().map(|it| (it.certainty, it.steps.len(), it.generation));
     let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
+    let busy = Guest { busy: Some("locked (backup)".into()), ..off.clone() };
+    use Certainty::{Known, Unknown};
     let rows = [
         ("it is as desired", look(vec![ours()]), None),
-        ("a step is to be taken", look(vec![off]), Some(1)),
-        ("not all was seen", partial(), None),
+        ("a step waits", look(vec![off]), Some((Known, 1, 1))),
+        ("its guest is locked for a backup", look(vec![busy]), Some((Unknown, 0, 1))),
+        ("not all was seen", partial(), Some((Unknown, 0, 1))),
     ];
     for (name, observation, expected) in rows {
-        assert_eq!(count(&after(&known(|_| {}), &observation).0), expected, "{name}");
+        assert_eq!(told(&after(&known(|_| {}), &observation).0), expected, "{name}");
     }
-    let rows = [("nobody has planned for another spec yet", 2, None), ("what was planned still is", 1, Some(1))];
+    let rows = [("it was written since", 2, (Unknown, 0, 2)), ("what was planned still is", 1, (Unknown, 1, 1))];
     for (name, generation, expected) in rows {
+        let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
+        let pending = after(&known(|_| {}), &look(vec![off])).0.pending;
         let machine = known(|machine| {
             machine["metadata"]["generation"] = json!(generation);
-            machine["status"]["wanted"] = json!(["sha256:a"]);
+            machine["status"]["pending"] = json!(pending);
         });
-        assert_eq!(count(&stood(&machine, &Standing::provider_error("it is down"), now())), expected, "{name}");
+        let down = stood(&machine, &Standing::provider_error("it is down"), now());
+        assert_eq!(told(&down), Some(expected), "{name}");
     }
 }
 

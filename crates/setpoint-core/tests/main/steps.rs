@@ -227,6 +227,34 @@ fn what_begins_an_object_is_the_same_step_before_the_object_is_written() {
 }
 
 #[test]
+fn a_digest_covers_effects_and_no_text_and_no_price() {
+    let digest = |desired: Desired, guests: Vec<Guest>| scene(vec![desired], guests).plan().steps[0].digest.clone();
+    let pinned = || Desired { provider_id: Some("900".into()), ..web() };
+    let taken_over = || vec![foreign("900", small())];
+    let adopt = |desired: Desired| digest(desired, taken_over());
+    let update = || wants(with(small(), "cores", 4_i64));
+    let change = |desired: Desired| digest(desired, vec![web_guest()]);
+    let removal = || Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() };
+    let needs_db = |desired: Desired| Desired { depends_on: vec![target("db")], ..desired };
+    let retains = |desired: Desired| Desired { deletion_policy: DeletionPolicy::Retain, ..desired };
+    let priced = |desired: Desired, price: &str| Desired { hourly_price: Some(price.parse().unwrap()), ..desired };
+    let create = |desired: Desired| digest(desired, vec![]);
+    let stopped = |desired: Desired| Desired { run: Some(Run::Stopped), ..desired };
+    let rows = [
+        ("an adoption, then another run state", adopt(pinned()), adopt(stopped(pinned())), false),
+        ("an adoption, then other fields", adopt(pinned()), adopt(Desired { fields: fields([]), ..pinned() }), false),
+        ("an adoption, then a guest that stays", adopt(pinned()), adopt(retains(pinned())), false),
+        ("a creation, then a guest that stays", create(web()), create(retains(web())), false),
+        ("a creation at another price", create(priced(web(), "0.1")), create(priced(web(), "0.2")), true),
+        ("a change, then a guest that stays", change(update()), change(retains(update())), true),
+        ("a removal that relied on another to go first", change(removal()), change(needs_db(removal())), false),
+    ];
+    for (name, before, after, is_same) in rows {
+        assert_eq!(before == after, is_same, "{name}");
+    }
+}
+
+#[test]
 fn every_step_is_bound_to_its_environment() {
     let changed = || wants(with(small(), "cores", 4_i64));
     let pinned = || Desired { provider_id: Some("900".into()), ..web() };

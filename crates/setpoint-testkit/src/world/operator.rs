@@ -34,6 +34,7 @@ impl Operator {
     pub fn input<'a>(&'a self, world: &World, observation: &'a Observation) -> Input<'a> {
         Input {
             environment: "lab",
+            environment_uid: "uid-of-lab",
             cluster: self.cluster,
             capabilities: world.capabilities,
             desired: &self.desired,

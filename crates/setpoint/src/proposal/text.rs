@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Effect, FieldChange, Step};
 
-use super::{FieldEdit, ObjectAction, ObjectChange, Proposal, ProposedSet};
+use super::{Proposal, ProposedSet};
+use crate::objects::{FieldEdit, ObjectAction, ObjectChange};
 use crate::style::{Style, Tone};
 use crate::terminal::{aligned, inert};
 
@@ -72,8 +73,11 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
     let head = format!("{} {}\n", style.paint(Tone::Strong, "In environment"), inert(&set.environment));
     let stands = |step: &Step| {
         let people = set.hold(&step.id).map(|hold| ("waits:", hold.words()));
-        let limit = set.limit(&step.id).map(|limited| (limited.title(), limited.why.clone()));
-        people.into_iter().chain(limit).collect()
+        let limit = set.limit(&step.id).map(|limited| ("limit:", limited.why.clone()));
+        let adopts = step.action == Action::Adopt;
+        let later =
+            adopts.then(|| ("later:", "what differs then is planned, and asked again after adoption".to_owned()));
+        people.into_iter().chain(limit).chain(later).collect()
     };
     let mut text = head + &steps_text(&set.steps, stands, style);
     let waiting = set.waiting.iter().map(|waiting| {

@@ -46,6 +46,11 @@ async fn people_approve_and_reject() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_yes_approves_what_was_shown_and_nothing_else() -> Result<()> {
+    follow("approvals.txt", &Server::start(SETPOINT).await?)
+}
+
+#[tokio::test]
 async fn what_was_rejected_takes_nothing_with_it() -> Result<()> {
     follow("rejections.txt", &Server::start(SETPOINT).await?)
 }

@@ -88,6 +88,7 @@ struct Given {
     review: Review,
     created_at: Timestamp,
     signature: Signature<'static>,
+    may_approve: bool,
 }
 
 /// A review of a minute ago, of the given steps, named as its reviewer.
@@ -108,7 +109,7 @@ fn verdict(reviewer: &str, decision: review::Decision, steps: &[&str]) -> Given 
     };
     let mut review = Review::new(reviewer, spec);
     review.metadata.namespace = Some("shop".to_owned());
-    Given { review, created_at: ago(60), signature: Signature::Unsigned }
+    Given { review, created_at: ago(60), signature: Signature::Unsigned, may_approve: true }
 }
 
 fn approve(reviewer: &str, steps: &[&str]) -> Given {
@@ -185,7 +186,6 @@ struct World {
     guardrails: Option<Guardrails>,
     expires_at: Option<Timestamp>,
     evidence: Vec<Given>,
-    used_nonces: BTreeSet<(String, String)>,
     ledger: Vec<LedgerEntry>,
     under_way: BTreeSet<String>,
     usage: Usage,
@@ -200,7 +200,6 @@ impl World {
             guardrails: None,
             expires_at: None,
             evidence: Vec::new(),
-            used_nonces: BTreeSet::new(),
             ledger: Vec::new(),
             under_way: BTreeSet::new(),
             usage: Level { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) }.into(),
@@ -229,7 +228,6 @@ impl World {
             windows: &[],
             expires_at: self.expires_at,
             evidence: &evidence,
-            used_nonces: &self.used_nonces,
             ledger: &self.ledger,
             under_way: &self.under_way,
             usage: &self.usage,
@@ -256,7 +254,8 @@ impl World {
 
 impl Given {
     fn evidence(&self) -> Evidence<'_> {
-        Evidence { review: &self.review, created_at: self.created_at, signature: self.signature }
+        let Given { review, created_at, signature, may_approve } = self;
+        Evidence { review, created_at: *created_at, signature: *signature, may_approve: *may_approve }
     }
 }
 

@@ -28,7 +28,8 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
     let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
     let later_yes = || yes().named("later").at(ago(30));
     let roles = || BTreeSet::from(["owner".to_owned()]);
-    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 47] = [
+    let withdraw = |who: &str| verdict(who, review::Decision::Withdraw, &["web"]);
+    let rows: Vec<(&str, bool, Vec<Given>, Option<Discount>)> = vec![
         ("an approval counts", false, vec![yes()], None),
         ("a rejection counts", false, vec![reject("alice", &["web"])], None),
         (
@@ -66,7 +67,6 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             vec![owned().with(|spec| spec.change_set_uid = Some("before".to_owned()))],
             Some(Discount::OtherChangeSet),
         ),
-        ("its nonce cannot be remembered", true, vec![signature(Signature::Unrecorded)], Some(Discount::Unrecorded)),
         ("a comment", false, vec![verdict("alice", review::Decision::Comment, &["web"])], Some(Discount::Comment)),
         (
             "a comment on nothing is a comment, not stale",
@@ -129,7 +129,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             vec![signature(Signature::Invalid { material: "stranger", reason: "of another text" })],
             Some(Discount::InvalidSignature { reason: "of another text".to_owned() }),
         ),
-        ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], Some(Discount::Unbound)),
+        ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], None),
         ("signed without an expiry", true, vec![owned().with(|spec| spec.expires_at = None)], Some(Discount::Unbound)),
         ("signed without a cluster", true, vec![owned().with(|spec| spec.cluster_uid = None)], Some(Discount::Unbound)),
         (
@@ -159,20 +159,49 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             Some(Discount::RoleNotAllowed { roles: roles() }),
         ),
         (
-            "a copy of a signed review under another name",
+            "a copy of a signed review counts as the same again",
             true,
-            vec![owned(), owned().named("copy").at(ago(30)), owned().named("alice-0").at(ago(90))],
-            Some(Discount::NonceUsed),
+            vec![owned(), owned().named("copy").at(ago(30))],
+            Some(Discount::Repeated { by: "copy".to_owned() }),
         ),
         (
-            "somebody else's use of the nonce does not spoil it",
-            true,
-            vec![
-                owned(),
-                approve("mallory", &["web"]).at(ago(90)).with(|spec| spec.nonce = Some(format!("{NONCE}-alice"))),
-            ],
+            "whose right to approve was taken away",
+            false,
+            vec![Given { may_approve: false, ..yes() }],
+            Some(Discount::NotAllowed { reviewer: "alice".to_owned() }),
+        ),
+        (
+            "who may not approve may not reject either",
+            false,
+            vec![Given { may_approve: false, ..reject("alice", &["web"]) }],
+            Some(Discount::NotAllowed { reviewer: "alice".to_owned() }),
+        ),
+        (
+            "a ServiceAccount, where no rule lets it",
+            false,
+            vec![yes().with(|spec| spec.reviewer = format!("{SERVICE_ACCOUNT}shop:bot"))],
+            Some(Discount::ServiceAccount),
+        ),
+        (
+            "a rejection that was withdrawn",
+            false,
+            vec![reject("alice", &["web"]), withdraw("alice").named("later").at(ago(30))],
+            Some(Discount::Withdrawn { by: "later".to_owned() }),
+        ),
+        (
+            "a rejection that somebody else withdrew",
+            false,
+            vec![reject("alice", &["web"]), withdraw("bob").at(ago(30))],
+            Some(Discount::Withdrawn { by: "bob".to_owned() }),
+        ),
+        (
+            "a rejection that somebody else withdrew who may not approve",
+            false,
+            vec![reject("alice", &["web"]), Given { may_approve: false, ..withdraw("bob").at(ago(30)) }],
             None,
         ),
+        ("a withdrawal of before", false, vec![reject("alice", &["web"]), withdraw("bob").at(ago(90))], None),
+        ("a withdrawal leaves approvals", false, vec![yes(), withdraw("bob").at(ago(30))], None),
         (
             "the same person rejected later",
             false,
@@ -213,24 +242,21 @@ fn reasons_are_told_in_their_order() {
         spec.change_set_uid = Some("before".to_owned());
         spec.decision = review::Decision::Comment;
         spec.expires_at = None;
-        spec.nonce = Some(format!("{NONCE}-used"));
     });
     let rule = ApprovalRule { requester_may_approve: false, ..signed_rule(Class::Destructive, 1, &["owner"]) };
     let mut told = Vec::new();
     let mut ask = |review: &Given| {
-        let mut world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![review.clone()]);
-        world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-used")));
+        let world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![review.clone()]);
         told.push(ignored(&world, "alice").map(|discount| discount.reason()));
     };
     let malformed = Signature::Malformed { reason: "no armor" };
     let invalid = |material| Signature::Invalid { material, reason: "of another text" };
-    let repairs: [&dyn Fn(&mut Given); 17] = [
+    let repairs: [&dyn Fn(&mut Given); 16] = [
         &|given| given.signature = Signature::Unsigned,
         &|given| given.review.spec.decision = review::Decision::Approve,
         &|given| given.review.spec.digests = vec!["sha256:web".to_owned()],
         &|given| given.signature = malformed,
         &|given| given.signature = Signature::OtherNamespace { namespace: "git" },
-        &|given| given.signature = Signature::Unrecorded,
         &|given| given.signature = invalid("stranger"),
         &|given| given.review.spec.expires_at = Some(ago(1)),
         &|given| given.signature = invalid("bob"),
@@ -253,7 +279,6 @@ fn reasons_are_told_in_their_order() {
         "Unsigned",
         "MalformedSignature",
         "OtherNamespace",
-        "Unrecorded",
         "Unbound",
         "KeyNotListed",
         "KeyOfAnother",
@@ -264,9 +289,9 @@ fn reasons_are_told_in_their_order() {
         "OtherChangeSet",
         "FutureDated",
         "Expired",
-        "NonceUsed",
     ];
-    assert_eq!(told, expected.map(Some));
+    let (last, faults) = told.split_last().expect("something is told");
+    assert_eq!((faults, last), (&expected.map(Some)[..], &None));
 }
 
 #[test]
@@ -316,15 +341,6 @@ fn who_wrote_one_object_may_approve_what_is_for_another() {
     let counted = Outcome::Counted { steps: BTreeSet::from([decision.steps[0].step.clone()]) };
     assert_eq!(decision.reviews[0].outcome, counted);
     assert!(decision.steps[1].verdict.to_string().contains("not by alice or bob"), "{decision}");
-}
-
-#[test]
-fn a_nonce_that_was_used_elsewhere_is_used() {
-    let mut world = world(true, vec![approve("alice", &["web"]).signed("alice-owner")]);
-    world.used_nonces.insert(("bob".to_owned(), format!("{NONCE}-alice")));
-    assert_eq!(ignored(&world, "alice"), None, "by another reviewer");
-    world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-alice")));
-    assert_eq!(ignored(&world, "alice"), Some(Discount::NonceUsed), "by the same reviewer");
 }
 
 #[test]

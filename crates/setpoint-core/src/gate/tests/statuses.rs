@@ -54,7 +54,7 @@ d: may run
 e: refused: this step alone is more than maxHourlyCost $5.00/h allows
 f: refused: rejected by dan
 review alice by alice counts for a
-review bob by bob does not count: what was reviewed has changed since
+review bob by bob does not count: it names no step that is open here
 review dan by dan counts for f
 ";
     assert_eq!(decision.to_string(), expected);

@@ -4,17 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, Mode};
+use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::{Environment, LedgerEntry};
-use setpoint_api::machine::{Intent, Machine, MachineSpec};
+use setpoint_api::machine::{Intent, Machine};
 use setpoint_api::price::Price;
 use setpoint_api::requester::requested_by;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::{Action, Step};
-use setpoint_core::machine::target;
 use setpoint_core::plan::GUEST;
-use setpoint_core::workload::selection::controller_of;
 use setpoint_deployer::Operation;
 use setpoint_deployer::simulated::{Effect, Entry};
 
@@ -24,6 +22,8 @@ use super::rules::{title, uid};
 use super::users::EXISTING;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// For how long somebody may act by what they read just before.
+const UNDER_WAY: SignedDuration = SignedDuration::from_secs(120);
 
 /// What was ever written down. Controllers act on what they last saw, so what is gone since still counts.
 #[derive(Debug, Default)]
@@ -36,8 +36,12 @@ pub(super) struct Approvals {
     /// The steps that each of them ever listed, by its uid and their digest.
     listed: BTreeMap<(String, String), Step>,
     reviews: BTreeMap<String, Review>,
-    /// The generations that Machines had by when their controller asked about them, by the uids of these change sets.
-    asked: BTreeMap<String, i64>,
+    /// Those that are on record as counted.
+    accepted: BTreeSet<String>,
+    /// The rejections that were accepted: the digest, who gave it, and when.
+    rejections: Vec<(String, String, Timestamp)>,
+    /// The steps of change sets that were closed without being done, by change set and digest, and when that was written.
+    closed: BTreeMap<(String, String), Timestamp>,
     /// The call that made use of an approval: it reached a place and took effect there.
     used: BTreeMap<(String, String), String>,
 }
@@ -68,28 +72,57 @@ impl Approvals {
         }
     }
 
-    pub(super) fn change_set_changed(&mut self, books: &Books, set: &ChangeSet) {
+    pub(super) fn change_set_changed(&mut self, set: &ChangeSet, broken: &mut Vec<String>) {
         if set.spec.mode != Mode::Execute {
             return;
         }
         let id = uid(&set.metadata).to_owned();
-        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        let is_asked = set.status.as_ref().is_some_and(|status| status.digest.is_some());
-        let asks = controller_of(&set.metadata).filter(|_| is_asked).and_then(|owner| {
-            let machine = books.machines.get(&format!("{namespace}/{}", owner.name))?;
-            machine.metadata.generation.filter(|_| uid(&machine.metadata) == owner.uid)
-        });
-        if let Some(generation) = asks {
-            self.asked.entry(id.clone()).or_insert(generation);
-        }
-        for step in set.status.iter().flat_map(|status| &status.steps) {
+        for step in &set.spec.steps {
             self.listed.insert((id.clone(), step.digest.clone()), step.clone());
+        }
+        let entries = set.status.iter().flat_map(|status| &status.entries);
+        for entry in entries {
+            let key = (id.clone(), entry.digest.clone());
+            if entry.state.is_closed() {
+                self.closed.entry(key).or_insert(entry.since);
+            } else if self.closed.contains_key(&key) {
+                broken.push(format!(
+                    "{} of {} was closed, and is {:?}",
+                    entry.digest,
+                    title(&set.metadata),
+                    entry.state
+                ));
+            }
         }
         self.sets.insert(id, set.clone());
     }
 
     pub(super) fn review_changed(&mut self, review: &Review) {
-        self.reviews.insert(uid(&review.metadata).to_owned(), review.clone());
+        let accepted = review.status.iter().flat_map(|status| &status.conditions);
+        let is_accepted = accepted.into_iter().any(|it| it.type_ == "Accepted" && it.status == ConditionStatus::True);
+        let key = uid(&review.metadata).to_owned();
+        let created = review.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+        let was_accepted = !self.accepted.insert(key.clone()) || !is_accepted;
+        if !is_accepted {
+            self.accepted.remove(&key);
+        }
+        for digest in &review.spec.digests {
+            match review.spec.decision {
+                Decision::Reject if !was_accepted => {
+                    self.rejections.push((digest.clone(), review.spec.reviewer.clone(), created));
+                }
+                // Who says otherwise later no longer rejects it; and whoever may approve withdraws for all.
+                Decision::Withdraw => {
+                    let others = |by: &str, at: Timestamp| by != review.spec.reviewer && at >= created;
+                    self.rejections.retain(|(of, by, at)| of != digest || others(by, *at));
+                }
+                Decision::Approve => {
+                    self.rejections.retain(|(of, by, at)| of != digest || *by != review.spec.reviewer || *at > created);
+                }
+                Decision::Reject | Decision::Comment => {}
+            }
+        }
+        self.reviews.insert(key, review.clone());
     }
 
     /// Whether two guests of one owner are one too many: they were made by one call, or by two that each were to make the
@@ -153,6 +186,11 @@ impl Approvals {
     fn judge(&self, books: &Books, machine: &Machine, intent: &Intent) -> Result<(), String> {
         let environment = books.environments.get(&machine.spec.environment);
         let approval = environment.and_then(|environment| environment.spec.approval.clone()).unwrap_or_default();
+        let is_late = |at: Timestamp| at.checked_add(UNDER_WAY).is_ok_and(|late| late < intent.started_at);
+        let mut rejections = self.rejections.iter().filter(|(digest, ..)| *digest == intent.digest);
+        if let Some((_, by, _)) = rejections.find(|(_, _, at)| is_late(*at)) {
+            return Err(format!("was rejected by {by}"));
+        }
         let Some(set) = &intent.change_set else {
             // What was there before us is lost for ever.
             let is_loss =
@@ -160,20 +198,20 @@ impl Approvals {
             return if is_loss { Err("destroys what is not ours, and nobody was asked".to_owned()) } else { Ok(()) };
         };
         let listed = self.sets.get(set).zip(self.listed.get(&(set.clone(), intent.digest.clone())));
-        let Some((set, step)) = listed else { return Err(format!("is in no change set {set}")) };
-        let announced = set.spec.deletes.contains(&target(&machine.metadata));
-        let is_kept = announced && machine.metadata.deletion_timestamp.is_none();
-        if is_kept || brings(set, machine).is_some_and(|said| said != machine.spec) {
-            return Err(format!("was approved for something else than was written, in {}", title(&set.metadata)));
-        }
-        let asked = self.asked.get(uid(&set.metadata)).copied();
-        if asked.is_some_and(|asked| machine.metadata.generation > Some(asked)) {
-            return Err(format!("was approved before it was written, in {}", title(&set.metadata)));
+        let Some((set, step)) = listed else {
+            return match self.finishes(machine, intent) {
+                true => Ok(()),
+                false => Err(format!("is in no change set {set}")),
+            };
+        };
+        let key = (uid(&set.metadata).to_owned(), intent.digest.clone());
+        if self.closed.get(&key).is_some_and(|at| is_late(*at)) {
+            return Err(format!("was closed, in {}", title(&set.metadata)));
         }
         for class in step.classes() {
             let needed = approval.requirement(class);
             let counts = |review: &&Review| {
-                let mut has_asked = requested_by(&machine.metadata).split('\n').chain([&*set.spec.requested_by]);
+                let mut has_asked = requested_by(&machine.metadata).split('\n');
                 self.approves(review, set, &intent.digest, intent.started_at, needed.expiry_seconds)
                     && (needed.requester_may_approve || !has_asked.any(|user| user == review.spec.reviewer))
             };
@@ -184,6 +222,20 @@ impl Approvals {
             }
         }
         Ok(())
+    }
+
+    /// Whether a call brings one to its end that was approved: the start of a restart, or the creation of a replacement.
+    fn finishes(&self, machine: &Machine, intent: &Intent) -> bool {
+        let status = machine.status.as_ref();
+        let mut restarts = status.into_iter().flat_map(|status| &status.intents);
+        let mut replaced = status.into_iter().flat_map(|status| &status.done);
+        match intent.action {
+            Action::Start => restarts.any(|it| it.action == Action::Restart && it.change_set == intent.change_set),
+            Action::Create => {
+                replaced.any(|it| it.action == Action::Replace && it.unseen && it.change_set == intent.change_set)
+            }
+            _ => false,
+        }
     }
 
     /// Whether a review approves exactly this step of exactly this change set, and did so in time.
@@ -256,14 +308,4 @@ fn is_on_record(books: &Books, place: &str, entry: &Entry) -> bool {
     let status = books.environments.get(place).and_then(|environment| environment.status.as_ref());
     let mut released = status.iter().flat_map(|status| &status.released);
     entry.instance.as_deref() == Some(EXISTING) || released.any(|guest| guest.call == *entry.intent)
-}
-
-/// What a change set says of a Machine that it brings along.
-fn brings(set: &ChangeSet, machine: &Machine) -> Option<MachineSpec> {
-    let is_it = |object: &&Map<String, Value>| {
-        let name = object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str());
-        name == machine.metadata.name.as_deref()
-    };
-    let spec = set.spec.objects.iter().find(is_it)?.get("spec")?;
-    serde_json::from_value(spec.clone()).ok()
 }

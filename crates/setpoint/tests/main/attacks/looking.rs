@@ -203,7 +203,9 @@ fn a_backup_of_a_former_version_removes_no_guests_and_acts_only_once_it_was_adop
     copy(&home.data(), &restored)?;
     forget_identity(&restored)?;
     home.done(&["apply", "-y", "-f", "web.yaml"])?;
-    fs::remove_dir_all(restored.join("environments"))?;
+    if restored.join("environments").exists() {
+        fs::remove_dir_all(restored.join("environments"))?;
+    }
     copy(&home.data().join("environments"), &restored.join("environments"))?;
     let named = restored.to_str().context("a name")?;
     for _ in 0..2 {

@@ -24,11 +24,14 @@ async fn a_guest_with_data_is_not_deleted_before_somebody_says_so() -> Result<()
     let message = text(&condition(&db, "Synced")["message"]);
     ensure!(message.contains("Destructive: 0 of 1 approval"), "{message}");
     ensure!(cluster.truth()?.len() == 1, "its guest is there");
-    let sets = cluster.list(CHANGE_SETS).await?;
+    let sets = wait_for("a change set", PATIENCE, || async {
+        Ok(Some(cluster.list(CHANGE_SETS).await?).filter(|sets| !sets.is_empty()))
+    });
+    let sets = sets.await?;
     ensure!(sets.len() == 1, "{sets:?}");
     let set = &sets[0];
-    ensure!(set["spec"]["mode"] == "Execute" && set["metadata"]["ownerReferences"][0]["name"] == "db", "{set:#}");
-    let step = &set["status"]["steps"][0];
+    ensure!(set["spec"]["mode"] == "Execute" && set["spec"]["steps"][0]["target"]["name"] == "db", "{set:#}");
+    let step = &set["spec"]["steps"][0];
     ensure!(step["action"] == "Delete" && step["classReason"] == "its data would be lost", "{set:#}");
     let told = setpoint_testkit::wait_for("an Event", super::cluster::PATIENCE, || async {
         let told = cluster.told("db", "Waiting").await?;

@@ -91,17 +91,18 @@ impl Cluster {
     }
 }
 
-/// Whether a controller made a change set for the object of this name.
+/// Whether a change set that executes asks about the object of this name.
 pub(super) fn is_made_for(set: &Value, name: &str) -> bool {
-    set["metadata"]["ownerReferences"][0]["name"] == name
+    set["spec"]["mode"] == "Execute" && steps(set).iter().any(|step| step["target"]["name"] == name)
 }
 
 pub(super) fn steps(set: &Value) -> &[Value] {
-    set["status"]["steps"].as_array().map(Vec::as_slice).unwrap_or_default()
+    set["spec"]["steps"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// How far a step of a change set is, by its id.
+/// The state of a step of a change set, by its id.
 pub(super) fn state<'v>(set: &'v Value, id: &str) -> &'v Value {
-    let mut states = set["status"]["stepStates"].as_array().into_iter().flatten();
-    states.find(|step| step["id"] == id).unwrap_or(&Value::Null)
+    let digest = steps(set).iter().find(|step| step["id"] == id).map_or(&Value::Null, |step| &step["digest"]);
+    let mut entries = set["status"]["entries"].as_array().into_iter().flatten();
+    entries.find(|entry| entry["digest"] == *digest).unwrap_or(&Value::Null)
 }

@@ -1,28 +1,37 @@
 //! Follows Machines until each is as desired, gone, or can go no further by itself.
 
+mod progress;
+mod standing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::StreamExt as _;
-use futures::stream::select_all;
-use kube::Api;
+use futures::stream::{BoxStream, select_all};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::machine::Machine;
-use setpoint_core::count::counted_are;
+use setpoint_core::count::{counted, counted_are};
 use tokio::time::Instant;
 
-use super::progress::Progress;
-use super::standing::{Aim, Standing, standing};
+use self::progress::Progress;
+pub(crate) use self::standing::{Aim, NOT_LOOKED_AT, Standing, condition, is_behind};
+use self::standing::{observed, standing};
+use crate::approve::Approver;
 use crate::client::words;
 use crate::session::Session;
 use crate::terminal::inert;
 
-/// For how long something must have waited before it is said to: what was just approved goes on in a moment.
+/// For how long something must have waited before it is said to.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for what was just approved, and goes on as soon as its controller has seen that.
+const APPROVED: Duration = Duration::from_secs(15);
 /// For how long anything is followed at most: a clock cannot tell every time that a number can.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -116,7 +125,10 @@ impl Followup {
             let (followed, why) = (inert(&followed.to_string()), inert(standing.message()));
             match standing {
                 Standing::Refused(_) => {
-                    bail!("{followed} is refused: {why}; write it otherwise, or have who rejected it approve it")
+                    bail!(
+                        "{followed} is refused: {why}; write it otherwise, or take a rejection back with `setpoint reject \
+                         --withdraw`"
+                    )
                 }
                 Standing::Overtaken(_) => bail!("{followed} {why}; `setpoint plan` shows what differs now"),
                 Standing::Done(_) | Standing::Moving(_) | Standing::Waiting(_) => {}
@@ -145,24 +157,35 @@ impl Rest {
     }
 }
 
-/// Follows until nothing moves by itself any more, or until the time is over.
-pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, within: Duration) -> Result<Followup> {
+/// Follows until nothing moves by itself any more, or until the time is over. Meanwhile, the `approver` approves the steps
+/// that its user was shown, as soon as a change set lists them.
+pub(crate) async fn follow(
+    session: &Session,
+    aims: BTreeMap<Followed, Aim>,
+    mut approver: Option<Approver<'_>>,
+    within: Duration,
+) -> Result<Followup> {
     let namespaces: BTreeSet<&str> = aims.keys().map(|followed| followed.namespace.as_str()).collect();
-    let streams = namespaces.into_iter().map(|namespace| {
-        let machines: Api<Machine> = Api::namespaced(session.server.client.clone(), namespace);
-        let namespace = namespace.to_owned();
-        let events = watcher(machines, watcher::Config::default()).default_backoff();
-        events.map(move |event| (namespace.clone(), event)).boxed()
-    });
+    let mut streams = Vec::new();
+    for namespace in namespaces {
+        streams.push(watch(session, namespace, Seen::Machine));
+        if approver.is_some() {
+            streams.push(watch(session, namespace, Seen::ChangeSet));
+        }
+    }
     let mut events = select_all(streams);
-    let mut world = World { aims, machines: BTreeMap::new(), listed: BTreeSet::new(), stuck: BTreeMap::new() };
+    let mut world = World { aims, ..World::default() };
     let (mut progress, deadline) = (Progress::new(), Instant::now() + within.min(LONGEST));
     loop {
-        let (followup, next) = world.look(&mut progress, Instant::now());
+        if let Some(approver) = &mut approver {
+            let pending: BTreeSet<&str> = world.machines.keys().flat_map(|followed| world.pending(followed)).collect();
+            approver.approve(&pending, world.sets.values()).await?;
+        }
+        let (followup, next) = world.look(approver.as_ref(), &mut progress, Instant::now());
         let Some(next) = next.filter(|_| Instant::now() < deadline) else { return Ok(followup) };
         tokio::select! {
             event = events.next() => match event {
-                Some((namespace, Ok(event))) => world.take(&namespace, event),
+                Some((namespace, Ok(seen))) => world.take(&namespace, seen),
                 Some((namespace, Err(error))) => {
                     // A watch that broke is begun again by itself, one that may not be had is not.
                     if let Some(why) = forbidden(&error) {
@@ -176,7 +199,30 @@ pub(crate) async fn follow(session: &Session, aims: BTreeMap<Followed, Aim>, wit
     }
 }
 
-/// Why Machines may not be watched, in the server's words.
+/// What a watch tells.
+enum Seen {
+    Machine(Box<Event<Machine>>),
+    ChangeSet(Box<Event<ChangeSet>>),
+}
+
+type Watch = BoxStream<'static, (String, Result<Seen, watcher::Error>)>;
+
+fn watch<K>(session: &Session, namespace: &str, seen: fn(Box<Event<K>>) -> Seen) -> Watch
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let objects: Api<K> = Api::namespaced(session.server.client.clone(), namespace);
+    let namespace = namespace.to_owned();
+    let events = watcher(objects, watcher::Config::default()).default_backoff();
+    events.map(move |event| (namespace.clone(), event.map(Box::new).map(seen))).boxed()
+}
+
+/// Why objects may not be watched, in the server's words.
 fn forbidden(error: &watcher::Error) -> Option<String> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -190,17 +236,36 @@ fn forbidden(error: &watcher::Error) -> Option<String> {
 }
 
 /// What is known of the Machines that are followed.
+#[derive(Default)]
 struct World {
     aims: BTreeMap<Followed, Aim>,
     machines: BTreeMap<Followed, Machine>,
     /// The namespaces whose Machines are all known.
     listed: BTreeSet<String>,
+    /// The change sets there, by their uids.
+    sets: BTreeMap<String, ChangeSet>,
     /// Since when something waits.
     stuck: BTreeMap<Followed, Instant>,
 }
 
 impl World {
-    fn take(&mut self, namespace: &str, event: Event<Machine>) {
+    fn take(&mut self, namespace: &str, seen: Seen) {
+        match seen {
+            Seen::Machine(event) => self.take_machine(namespace, *event),
+            Seen::ChangeSet(event) => match *event {
+                Event::Apply(set) | Event::InitApply(set) => {
+                    self.sets.insert(set.uid().unwrap_or_default(), set);
+                }
+                Event::Delete(set) => {
+                    self.sets.remove(&set.uid().unwrap_or_default());
+                }
+                Event::Init => self.sets.retain(|_, set| set.metadata.namespace.as_deref() != Some(namespace)),
+                Event::InitDone => {}
+            },
+        }
+    }
+
+    fn take_machine(&mut self, namespace: &str, event: Event<Machine>) {
         match event {
             Event::Init => {
                 // Until all are told again, none is known to be gone.
@@ -222,8 +287,24 @@ impl World {
         }
     }
 
+    /// The steps of a Machine that need an approval, by their digests; none where they are of before what was written.
+    fn pending<'a>(&'a self, followed: &Followed) -> impl Iterator<Item = &'a str> + use<'a> {
+        let machine = self.machines.get(followed).zip(self.aims.get(followed));
+        let current = machine.filter(|(machine, aim)| observed(machine) >= aim.generation(machine));
+        let pending = current.and_then(|(machine, aim)| {
+            let pending = machine.status.as_ref()?.pending.as_ref()?;
+            (pending.generation >= aim.generation(machine)).then_some(pending)
+        });
+        pending.into_iter().flat_map(|pending| &pending.steps).map(|step| step.digest.as_str())
+    }
+
     /// How far everything is, and when to look again if nothing happens; never, if nothing moves any more.
-    fn look(&mut self, progress: &mut Progress, now: Instant) -> (Followup, Option<Instant>) {
+    fn look(
+        &mut self,
+        approver: Option<&Approver<'_>>,
+        progress: &mut Progress,
+        now: Instant,
+    ) -> (Followup, Option<Instant>) {
         let (mut followup, mut next) = (Followup::default(), None);
         for (followed, aim) in &self.aims {
             let known = self.listed.contains(&followed.namespace);
@@ -231,18 +312,28 @@ impl World {
                 true => standing(self.machines.get(followed), aim),
                 false => Standing::Moving("not looked at yet".to_owned()),
             };
+            let wanted = self.pending(followed).filter(|step| approver.is_some_and(|it| it.is_meant(step))).count();
+            let is_approved = self.pending(followed).any(|step| approver.is_some_and(|it| it.has_approved(step)));
+            let is_stuck = wanted == 0 && matches!(standing, Standing::Waiting(_));
             let again = match &standing {
                 Standing::Done(_) | Standing::Refused(_) | Standing::Overtaken(_) => None,
-                Standing::Moving(_) => Some(now + Duration::from_secs(3600)),
-                Standing::Waiting(_) => {
+                Standing::Moving(_) | Standing::Waiting(_) if !is_stuck => Some(now + Duration::from_secs(3600)),
+                Standing::Moving(_) | Standing::Waiting(_) => {
                     let since = *self.stuck.entry(followed.clone()).or_insert(now);
-                    (now < since + PATIENCE).then(|| since + PATIENCE)
+                    let until = since + if is_approved { APPROVED } else { PATIENCE };
+                    (now < until).then_some(until)
                 }
             };
-            if !matches!(standing, Standing::Waiting(_)) {
+            if !is_stuck {
                 self.stuck.remove(followed);
             }
-            progress.tell(&followed.to_string(), &standing.told(), again.is_none());
+            let told = match (&standing, wanted) {
+                (Standing::Waiting(_), 1..) => {
+                    format!("waits until a change set lists {} to approve", counted(wanted, "step"))
+                }
+                _ => standing.told(),
+            };
+            progress.tell(&followed.to_string(), &told, again.is_none());
             next = [next, again].into_iter().flatten().min();
             followup.standings.insert(followed.clone(), (aim.clone(), standing));
         }
@@ -282,7 +373,8 @@ mod tests {
 
     #[test]
     fn what_does_not_come_about_by_waiting_is_an_error() {
-        let refused = "shop/web is refused: it can only grow; write it otherwise, or have who rejected it approve it";
+        let refused = "shop/web is refused: it can only grow; write it otherwise, or take a rejection back with `setpoint \
+                       reject --withdraw`";
         let changed = "shop/web was changed by somebody else since; `setpoint plan` shows what differs now";
         let rows = [
             (Standing::Done("running".into()), None),

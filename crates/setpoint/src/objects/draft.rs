@@ -2,19 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use kube::core::Status;
 use serde_json::{Value, json};
+use setpoint_api::step::Target;
+use setpoint_core::count::counted;
 
 use super::apply_set::{ApplySet, PART_OF};
+use super::change::{ENVIRONMENT, ObjectAction, ObjectChange};
 use super::leaving::{is_leaving, must_stay};
 use super::selection::Selection;
 use crate::client::{Answer, Reply, must_fit, words};
 use crate::get::JSON;
 use crate::manifest::Manifest;
-use crate::proposal::{ENVIRONMENT, ObjectAction, ObjectChange, Seals};
+use crate::proposal::Seals;
 use crate::resource::Resource;
 use crate::session::Session;
 use crate::terminal::inert;
@@ -26,6 +29,8 @@ const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) const GROUND: u8 = 3;
 /// How many objects are asked about at once.
 const AT_ONCE: usize = 16;
+/// How often a write is tried again after only the status of its object has moved.
+const ATTEMPTS: usize = 20;
 
 /// Everything that is to be written and removed.
 #[derive(Debug, Default)]
@@ -33,6 +38,10 @@ pub(crate) struct Draft {
     /// What is written, in order.
     pub(crate) writes: Vec<Write>,
     pub(crate) removals: Vec<Removal>,
+    /// Whether nothing may be destroyed by it.
+    pub(crate) keeps: bool,
+    /// What is therefore not done, in words for people.
+    pub(crate) kept: Vec<String>,
 }
 
 /// An object that is to be as a file says.
@@ -72,6 +81,10 @@ pub(crate) struct Request<'a> {
     pub(crate) selection: &'a Selection,
     /// Whether fields that others own are taken over.
     pub(crate) force: bool,
+    /// Whether nothing may be destroyed.
+    pub(crate) keeps: bool,
+    /// Whether all that a set holds may be removed.
+    pub(crate) allow_empty: bool,
 }
 
 /// What the files ask for.
@@ -83,14 +96,20 @@ pub(crate) async fn draft(session: &Session, request: Request<'_>) -> Result<Dra
     let tried = stream::iter(located).map(|write| tried(session, write, request.force, &awaited)).buffered(AT_ONCE);
     let writes: Vec<Write> = tried.try_collect().await?;
     must_stay(session, &writes).await?;
-    let removals = match request.set {
+    let mut removals = match request.set {
         Some(set) => gone_from_files(session, &served, set, &request).await?,
         None => Vec::new(),
     };
     request
         .selection
         .must_take(writes.iter().map(|write| &write.change).chain(removals.iter().map(|gone| &gone.change)))?;
-    Ok(Draft { writes, removals })
+    let mut kept = Vec::new();
+    if request.keeps {
+        let stays =
+            |gone: &Removal| format!("{} {} is in no file any more and stays", gone.change.kind, gone.change.title());
+        kept.extend(removals.drain(..).map(|gone| stays(&gone)));
+    }
+    Ok(Draft { writes, removals, keeps: request.keeps, kept })
 }
 
 /// Objects of files that are to go, as far as they are there.
@@ -130,6 +149,23 @@ impl Draft {
         self.writes.iter().any(|write| write.change.action != ObjectAction::Unchanged && mends(write))
     }
 
+    /// Leaves out Machines for which something would be destroyed at once. Says whether there were any.
+    pub(crate) fn leave_out(&mut self, targets: &BTreeSet<Target>) -> bool {
+        let is_left = |write: &Write| {
+            let is_it =
+                |target: &Target| write.namespace.as_deref() == Some(&target.namespace) && write.name == target.name;
+            write.is_machine() && targets.iter().any(is_it)
+        };
+        let (left, taken) = self.writes.drain(..).partition(is_left);
+        self.writes = taken;
+        let unwritten = |write: &Write| {
+            format!("{} is not written: what it would destroy may need no approval", write.change.title())
+        };
+        let left: Vec<Write> = left;
+        self.kept.extend(left.iter().map(unwritten));
+        !left.is_empty()
+    }
+
     /// Seals what is changed of objects, in full.
     pub(crate) fn seals(&self, salt: String) -> Seals {
         let tried = self.writes.iter();
@@ -160,38 +196,87 @@ impl Write {
         is_machine(&self.resource)
     }
 
-    /// Writes it, as the user.
+    /// Writes it, as the user, over what was shown and nothing else.
     pub(crate) async fn send(&self, session: &Session, force: bool) -> Result<Value> {
-        let reply = apply(session, self, &format!("&force={force}")).await?;
-        reply.object().with_context(|| format!("cannot write {} {}", self.change.kind, inert(&self.change.title())))
-    }
-
-    /// Whether writing it now would come to what was shown. Somebody may have changed it since.
-    pub(crate) async fn still_holds(&self, session: &Session, force: bool) -> Result<bool> {
-        let path = self.resource.path(self.namespace.as_deref(), Some(&self.name));
-        let exists = matches!(session.server.read(&path, JSON).await?, Answer::Found(_));
-        let reply = apply(session, self, &format!("&dryRun=All&force={force}")).await?;
-        let result = reply.object();
-        let would_be =
-            result.with_context(|| format!("cannot write {} {}", self.change.kind, inert(&self.change.title())))?;
-        Ok(self.is_as_shown(would_be, exists))
-    }
-
-    /// Whether what the server answers is what was shown. It `exists` if the server did not make it for this answer.
-    fn is_as_shown(&self, answer: Value, exists: bool) -> bool {
-        self.result.as_ref().is_none_or(|shown| is_same(shown, &posted(answer, exists)))
-    }
-
-    /// Whether what was written is what was shown.
-    pub(crate) fn was_as_shown(&self, written: &Value) -> bool {
-        self.is_as_shown(written.clone(), self.live.is_some())
+        let (mut object, mut live) = (self.object.clone(), self.live.clone());
+        for _ in 0..ATTEMPTS {
+            if let Some(live) = &live {
+                object["metadata"]["uid"] = live["metadata"]["uid"].clone();
+                object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+            }
+            match apply(session, self, &object, &format!("&force={force}")).await? {
+                Reply::Refused(status) if status.code == 409 && live.is_some() => {
+                    live = unmoved(session, &self.resource, &self.change, self.live.as_ref(), live, &status).await?;
+                    ensure!(live.is_some(), "{} was deleted by somebody else; plan again", named(&self.change));
+                }
+                reply => return reply.object().with_context(|| format!("cannot write {}", named(&self.change))),
+            }
+        }
+        bail!("{} changes all the time; it was not written", named(&self.change))
     }
 }
 
-/// Whether two results say the same of the same object, as far as a change set is about it.
+impl Removal {
+    /// Deletes what was shown and nothing else.
+    pub(crate) async fn send(&self, session: &Session) -> Result<()> {
+        let path = self.resource.path(self.namespace.as_deref(), Some(&self.name));
+        let mut live = Some(self.live.clone());
+        for _ in 0..ATTEMPTS {
+            let metadata = live.as_ref().map(|live| &live["metadata"]).unwrap_or(&Value::Null);
+            let options = json!({
+                "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+                "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+            });
+            match session.server.send(Method::DELETE, &path, Some((JSON, &options))).await? {
+                Reply::Refused(status) if status.code == 404 => return Ok(()),
+                Reply::Refused(status) if status.code == 409 => {
+                    live = unmoved(session, &self.resource, &self.change, Some(&self.live), live, &status).await?;
+                    if live.is_none() {
+                        return Ok(());
+                    }
+                }
+                reply => {
+                    return reply.object().map(drop).with_context(|| format!("cannot delete {}", named(&self.change)));
+                }
+            }
+        }
+        bail!("{} changes all the time; it was not deleted", named(&self.change))
+    }
+}
+
+/// The object as it is now, after a write over an earlier version of it was refused: if nothing of it has changed since it
+/// was shown but what servers and controllers write. Nothing, if it is gone.
+async fn unmoved(
+    session: &Session,
+    resource: &Resource,
+    change: &ObjectChange,
+    shown: Option<&Value>,
+    tried: Option<Value>,
+    refusal: &Status,
+) -> Result<Option<Value>> {
+    let path = resource.path(change.namespace.as_deref(), Some(&change.name));
+    let Answer::Found(now) = session.server.read(&path, JSON).await? else { return Ok(None) };
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    if tried.as_ref().map(version) == Some(version(&now)) {
+        bail!("cannot change {}: {}", named(change), words(refusal));
+    }
+    ensure!(
+        shown.is_some_and(|shown| is_same(shown, &now)),
+        "{} was changed by somebody else since the plan was shown; it was not changed here, plan again",
+        named(change)
+    );
+    Ok(Some(now))
+}
+
+/// Whether two versions of an object are the same but for what servers and controllers write.
 fn is_same(shown: &Value, now: &Value) -> bool {
-    let parts = ["/spec", "/metadata/uid", "/metadata/deletionTimestamp"];
-    parts.iter().all(|part| shown.pointer(part) == now.pointer(part))
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    let change = ObjectChange::between(String::new(), None, String::new(), Some(shown), Some(now));
+    uid(shown) == uid(now) && change.action == ObjectAction::Unchanged
+}
+
+fn named(change: &ObjectChange) -> String {
+    format!("{} {}", change.kind, inert(&change.title()))
 }
 
 fn is_machine(resource: &Resource) -> bool {
@@ -324,7 +409,7 @@ async fn compared(session: &Session, mut write: Write, force: bool, awaited: &Aw
         write.live = live;
         return Ok(write);
     }
-    match apply(session, &write, &format!("&dryRun=All&force={force}")).await? {
+    match apply(session, &write, &write.object, &format!("&dryRun=All&force={force}")).await? {
         Reply::Done(result) => {
             // Of a new object, what its author wrote is shown, and not what the server adds.
             if live.is_some() {
@@ -347,10 +432,10 @@ async fn compared(session: &Session, mut write: Write, force: bool, awaited: &Aw
     Ok(write)
 }
 
-async fn apply(session: &Session, write: &Write, options: &str) -> Result<Reply> {
+async fn apply(session: &Session, write: &Write, object: &Value, options: &str) -> Result<Reply> {
     let path = write.resource.path(write.namespace.as_deref(), Some(&write.name));
     let path = format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict{options}");
-    session.server.send(Method::PATCH, &path, Some((APPLY, &write.object))).await
+    session.server.send(Method::PATCH, &path, Some((APPLY, object))).await
 }
 
 /// The result of a dry run as it is posted for planning. What was made up for a new object is not what it will have.
@@ -383,8 +468,16 @@ async fn gone_from_files(
         kept.insert((resource.word(), namespace, manifest.name().to_owned()));
     }
     let mut removals = set.members(session, served).await?;
+    let members = removals.len();
     removals.retain(|gone| !kept.contains(&(gone.resource.word(), gone.namespace.clone(), gone.name.clone())));
     removals.retain(|removal| request.selection.takes(&removal.change));
+    let is_all = members > 0 && removals.len() == members;
+    ensure!(
+        !is_all || request.keeps || request.allow_empty,
+        "the files hold nothing of the apply set {}, so all of it ({}) would be deleted; say --allow-empty if that is meant",
+        inert(&set.name),
+        counted(members, "object")
+    );
     Ok(removals)
 }
 
@@ -393,29 +486,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_yes_is_for_what_was_shown() {
-        let object = |uid: &str, version: &str, spec: Value| json!({"metadata": {"name": "db", "uid": uid, "resourceVersion": version}, "spec": spec});
-        let shown = || posted(object("u", "1", json!({"image": "b", "cores": 2})), true);
-        let new = || posted(object("made up", "1", json!({"image": "b"})), false);
+    fn a_write_is_over_what_was_shown() {
+        let object = |uid: &str, version: &str, spec: Value| json!({"metadata": {"name": "db", "uid": uid, "resourceVersion": version}, "spec": spec, "status": {"at": version}});
+        let shown = object("u", "1", json!({"image": "b", "cores": 2}));
         let mut leaving = object("u", "2", json!({"image": "b", "cores": 2}));
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let mut labelled = object("u", "2", json!({"image": "b", "cores": 2}));
+        labelled["metadata"]["labels"] = json!({"team": "a"});
         let rows = [
-            ("only its status moved", shown(), object("u", "2", json!({"image": "b", "cores": 2})), true, true),
-            (
-                "somebody changed another field",
-                shown(),
-                object("u", "2", json!({"image": "b", "cores": 4})),
-                true,
-                false,
-            ),
-            ("another has its name", shown(), object("v", "2", json!({"image": "b", "cores": 2})), true, false),
-            ("it is new by now", shown(), object("made up", "2", json!({"image": "b", "cores": 2})), false, false),
-            ("somebody deletes it", shown(), leaving, true, false),
-            ("it is still to be made", new(), object("made up as well", "2", json!({"image": "b"})), false, true),
-            ("somebody made it", new(), object("u", "2", json!({"image": "b"})), true, false),
+            ("only its status moved", object("u", "2", json!({"image": "b", "cores": 2})), true),
+            ("somebody changed a field", object("u", "2", json!({"image": "b", "cores": 4})), false),
+            ("somebody changed a label", labelled, false),
+            ("another has its name", object("v", "2", json!({"image": "b", "cores": 2})), false),
+            ("somebody deletes it", leaving, false),
         ];
-        for (row, shown, answer, exists, expected) in rows {
-            assert_eq!(is_same(&shown, &posted(answer, exists)), expected, "{row}");
+        for (row, now, expected) in rows {
+            assert_eq!(is_same(&shown, &now), expected, "{row}");
         }
     }
 }

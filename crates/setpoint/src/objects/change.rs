@@ -5,10 +5,13 @@ use serde_json::{Map, Value, json};
 use setpoint_api::requester::REQUESTED_BY;
 use setpoint_core::count::counted;
 
-use super::ENVIRONMENT;
-use crate::apply::PART_OF;
+use super::apply_set::PART_OF;
 use crate::change::{Edit, changes};
 
+/// The kind whose objects stand for guests.
+pub(crate) const MACHINE: &str = "machine.setpoint.dev";
+/// The kind of the places that guests are in.
+pub(crate) const ENVIRONMENT: &str = "environment.setpoint.dev";
 /// How long a shown value may be.
 const LONGEST_VALUE: usize = 120;
 /// What is shown of a Secret's values.
@@ -80,7 +83,7 @@ impl ObjectChange {
     }
 
     /// The object with what becomes of its labels and annotations alone, which no guest shows; nothing if these stay.
-    pub(super) fn only_marks(&self) -> Option<ObjectChange> {
+    pub(crate) fn only_marks(&self) -> Option<ObjectChange> {
         let is_mark = |edit: &&FieldEdit| edit.field.starts_with("metadata.");
         let changes: Vec<FieldEdit> = self.changes.iter().filter(is_mark).cloned().collect();
         (!changes.is_empty()).then(|| ObjectChange { changes, ..self.clone() })
@@ -132,7 +135,7 @@ fn edits(live: &Value, wanted: &Value) -> Vec<FieldEdit> {
 }
 
 /// The fields that differ with their values in full, those of a Secret too: for a digest, and not to be shown.
-pub(super) fn substance(live: &Value, wanted: &Value) -> Value {
+pub(crate) fn substance(live: &Value, wanted: &Value) -> Value {
     let nameless = |object: &Value| {
         let mut object = without_what_servers_write(object);
         // What does not say that it is a Secret is compared by its values.

@@ -12,7 +12,7 @@ const TICK: Duration = Duration::from_millis(120);
 
 /// What is said of each thing that is followed.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(super) struct Progress {
     live: Option<MultiProgress>,
     lines: BTreeMap<String, Line>,
 }
@@ -24,14 +24,14 @@ struct Line {
 }
 
 impl Progress {
-    pub(crate) fn new() -> Progress {
+    pub(super) fn new() -> Progress {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let live = is_terminal.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
         Progress { live, lines: BTreeMap::new() }
     }
 
     /// Says how far something is, if that is news.
-    pub(crate) fn tell(&mut self, name: &str, text: &str, is_over: bool) {
+    pub(super) fn tell(&mut self, name: &str, text: &str, is_over: bool) {
         let (name, text) = (inert(name), inert(text));
         if self.lines.get(&name).is_some_and(|line| line.text == text) {
             return;

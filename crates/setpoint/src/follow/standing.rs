@@ -20,12 +20,25 @@ pub(crate) enum Aim {
 
 impl Aim {
     /// That just this is carried out, by the metadata that the server answered a write with.
-    pub(super) fn of(metadata: &Value) -> Aim {
+    pub(crate) fn of(metadata: &Value) -> Aim {
         Aim::Written {
             uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
             generation: metadata["generation"].as_i64().unwrap_or_default(),
         }
     }
+
+    /// The generation that has to be carried out.
+    pub(super) fn generation(&self, machine: &Machine) -> i64 {
+        match self {
+            Aim::Synced { generation } | Aim::Written { generation, .. } => *generation,
+            Aim::Gone => machine.metadata.generation.unwrap_or_default(),
+        }
+    }
+}
+
+/// The generation that was last looked at; 0 where none was.
+pub(super) fn observed(machine: &Machine) -> i64 {
+    machine.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default()
 }
 
 /// How far a Machine is.
@@ -88,11 +101,6 @@ pub(super) fn standing(machine: Option<&Machine>, aim: &Aim) -> Standing {
     };
     let status = machine.status.as_ref();
     let leaves = machine.metadata.deletion_timestamp.is_some();
-    let at = status.and_then(|status| status.observed_generation).unwrap_or_default();
-    let needed = match aim {
-        Aim::Synced { generation } | Aim::Written { generation, .. } => *generation,
-        Aim::Gone => machine.metadata.generation.unwrap_or_default(),
-    };
     let synced = status.and_then(|status| condition(&status.conditions, "Synced"));
     let told = |condition: &Condition| {
         let reason = condition.reason.clone().unwrap_or_default();
@@ -101,7 +109,7 @@ pub(super) fn standing(machine: Option<&Machine>, aim: &Aim) -> Standing {
     let (Some(status), Some(synced)) = (status, synced) else {
         return Standing::Moving("not looked at yet".to_owned());
     };
-    if at < needed {
+    if observed(machine) < aim.generation(machine) {
         return Standing::Moving(NOT_LOOKED_AT.to_owned());
     }
     if let Some(intent) = status.intents.first() {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::proposal::ObjectChange;
+use super::change::ObjectChange;
 use crate::terminal::inert;
 
 /// Objects by kind and name.
