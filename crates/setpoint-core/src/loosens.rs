@@ -176,6 +176,7 @@ fn of_approval(old: &Approval, new: &Approval) -> Vec<Loosened> {
 }
 
 fn of_requirement(class: Class, old: &Approval, new: &Approval) -> Vec<Loosened> {
+    let keys = &new.keys;
     let (old, new) = (old.requirement(class), new.requirement(class));
     // Where none is asked for, nothing can be looser.
     if old.approvals == 0 {
@@ -197,7 +198,9 @@ fn of_requirement(class: Class, old: &Approval, new: &Approval) -> Vec<Loosened>
     if asks_for_signature(&old) && !asks_for_signature(&new) {
         all.push(found("signature", &true, &false));
     }
-    if !old.roles.is_empty() && (roles.is_empty() || roles.iter().any(|role| !old.roles.contains(role))) {
+    // A role that no key has lets nobody in.
+    let is_new = |role: &String| !old.roles.contains(role) && keys.iter().any(|key| key.role == *role);
+    if !old.roles.is_empty() && (roles.is_empty() || roles.iter().any(is_new)) {
         all.push(found("roles", &old.roles.join(", "), &roles.join(", ")));
     }
     if requester_may_approve && !old.requester_may_approve {

@@ -123,7 +123,7 @@ mod tests {
                 serde_json::from_value(json!({"metadata": {"name": environment, "labels": labels}})).expect("a Node");
             board.set_node(NodeState::of(&node));
         }
-        let at = |seconds| Timestamp::constant(1_900_000_000 + seconds, 0);
+        let at = |seconds: i64| Timestamp::constant(1_900_000_000 + seconds, 0);
         let mut answers = Answers::default();
         let web = pod("shop", None);
         let asked = answers.barred(&web, &board, at(0)).expect_err("nothing is known");

@@ -46,7 +46,10 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
         return Outcome::waits(&desired.target, None, WaitsOn::Observation, message);
     }
     match found {
-        Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
+        // What is seen may come from a call whose outcome is not known yet, as a mark that was just taken off.
+        Match::Waiting(waiting) => {
+            planning.unless_unsettled(|_| Outcome { waiting: vec![*waiting], ..Outcome::default() })
+        }
         // What is not its own is not removed with it.
         Match::Refused(_) if desired.deletion.is_some() => Outcome::default(),
         Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },

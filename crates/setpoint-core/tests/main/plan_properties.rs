@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use setpoint_api::step::{Action, Step, Target};
+use setpoint_api::step::{Action, Step, Target, WaitsOn};
 use setpoint_core::check::{Violation, check};
 use setpoint_core::desired::Desired;
 use setpoint_core::observation::{Config, Guest, Observation};
@@ -45,10 +45,17 @@ proptest! {
     #[test]
     fn planning_after_applying_yields_nothing(mut scenario in scenario()) {
         scenario.world.advance(LATER_SECONDS);
-        let (_, first) = turn(&mut scenario);
+        let (_, mut first) = turn(&mut scenario);
         let undone = scenario.operator.apply(&mut scenario.world, &first);
         prop_assert_eq!(undone, 0, "the world refuses what was planned:\n{}", first);
         scenario.world.advance(LATER_SECONDS);
+        // What has one guest too many is replaced only once that is gone.
+        if first.waiting.iter().any(|waiting| (waiting.action, waiting.on) == (Some(Action::Replace), WaitsOn::Dependency)) {
+            first = turn(&mut scenario).1;
+            let undone = scenario.operator.apply(&mut scenario.world, &first);
+            prop_assert_eq!(undone, 0, "the world refuses what was planned then:\n{}", first);
+            scenario.world.advance(LATER_SECONDS);
+        }
         let (_, second) = turn(&mut scenario);
         prop_assert!(!second.has_changes(), "first:\n{}\nthen:\n{}", first, second);
     }
@@ -177,7 +184,9 @@ proptest! {
         }
         let grave = planned(&graver);
         for (id, step) in by_id(&grave) {
-            if let Some(before) = by_id(&calm).get(id) {
+            // Of several guests another may be the one that is kept then.
+            let before = by_id(&calm).get(id).copied().filter(|before| before.provider_id == step.provider_id);
+            if let Some(before) = before {
                 prop_assert!(step.class >= before.class, "{}: {:?} -> {:?}", id, before.class, step.class);
             }
         }

@@ -34,12 +34,18 @@ pub(super) fn key_of(state_folder: &Path) -> PathBuf {
     state_folder.join(KEY)
 }
 
-/// An order as it is written: its variables are sealed. Longer than [`MAX_BYTES`], it could not be read again.
-pub(super) fn sealed(order: &InstanceOrder, key: &SealKey) -> io::Result<Vec<u8>> {
-    let sealed = key.seal(&order.id, &serde_json::to_vec(&order.pod.variables)?)?;
+/// An order as it is written: its variables are sealed. `None` if it could not be read again.
+pub(super) fn sealed(order: &InstanceOrder, key: &SealKey) -> io::Result<Option<Vec<u8>>> {
+    let variables = serde_json::to_vec(&order.pod.variables)?;
+    // Base64 has four bytes for three.
+    if variables.len() > MAX_BYTES / 4 * 3 {
+        return Ok(None);
+    }
+    let sealed = key.seal(&order.id, &variables)?;
     let mut order = order.clone();
     order.pod.variables = BTreeMap::new();
-    Ok(serde_json::to_vec(&Written { order, sealed_variables: Some(sealed) })?)
+    let written = serde_json::to_vec(&Written { order, sealed_variables: Some(sealed) })?;
+    Ok((written.len() <= MAX_BYTES).then_some(written))
 }
 
 /// Writes a sealed order into the new folder of its instance.
@@ -50,12 +56,10 @@ pub(super) fn write(folder: &Path, sealed: &[u8]) -> io::Result<()> {
 /// Seals the variables that a former version left in plain. Who runs the instance has read them already.
 pub(super) fn seal_variables(folder: &Path, key: &SealKey) -> io::Result<()> {
     let Some(Written { order, sealed_variables: None }) = read_written(folder)? else { return Ok(()) };
-    let sealed = sealed(&order, key)?;
-    if sealed.len() > MAX_BYTES {
-        let message =
-            format!("sealed, {ORDER} would have {} bytes, and no more than {MAX_BYTES} are read", sealed.len());
+    let Some(sealed) = sealed(&order, key)? else {
+        let message = format!("sealed, {ORDER} would have more than the {MAX_BYTES} bytes that are read");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
+    };
     let aside = folder.join(format!("{ORDER}.next"));
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

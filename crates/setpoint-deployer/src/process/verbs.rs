@@ -58,12 +58,11 @@ impl Place {
                 let seed = u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default();
                 let assigned = ports::assign(instance.fields(), &taken, ports::is_free, seed);
                 instance.ports = assigned.map_err(|error| unassigned(&order.name, error))?;
-                let sealed = order_file::sealed(&instance, &self.key).map_err(failed)?;
                 // One that is written and can never be read again would be nobody's.
-                if sealed.len() > MAX_BYTES {
+                let Some(sealed) = order_file::sealed(&instance, &self.key).map_err(failed)? else {
                     let message = format!("with its variables it takes more than {MAX_BYTES} bytes to write down");
                     return Err(Error::field(&order.name, "spec", message));
-                }
+                };
                 folder::create(&self.settings.folder, &instance, pod, &sealed).map_err(failed)?;
             }
         }

@@ -73,7 +73,8 @@ fn machine(name: &str, version: u32, intents: &[&str]) -> Machine {
 
 /// Asks as whoever is about to spend does.
 fn at_most(account: &mut Account, rules: i64, others: &Others) -> Option<Usage> {
-    account.at_most(Some(rules), others, None, |_| Usage::default())
+    // In all: of namespaces the tables of the core tell.
+    account.at_most(Some(rules), others, None, |_| Usage::default()).map(|usage| usage.all.into())
 }
 
 #[test]
@@ -164,7 +165,7 @@ fn a_look_and_what_was_begun_since_tell_how_much_there_is_at_most() {
         [("others came", 15, 6, 7), ("that was seen before", 12, 9, 7), ("some went", 16, 0, 7)]
     {
         let found = account.at_most(Some(1), &none, Some(&look(at)), |_| seen(instances));
-        assert_eq!(found, Some(seen(expected)), "{name}");
+        assert_eq!(found.map(|usage| usage.all), Some(seen(expected).all), "{name}");
     }
     account.begin_look();
     account.keep(Some(1), &none, look(20), seen(2), at(20));

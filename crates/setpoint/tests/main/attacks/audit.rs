@@ -53,7 +53,9 @@ impl Shop {
         });
         let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings";
         client.post(bindings, &binding).await?.success()?;
-        for (path, object) in on_every_environment(&["approve"], "User", "alice") {
+        let alice = on_every_environment(&["approve"], "User", "alice");
+        let pods = on_every_environment(&["use"], "Group", "system:serviceaccounts");
+        for (path, object) in alice.into_iter().chain(pods) {
             client.post(path, &object).await?.success()?;
         }
         let secret = json!({"metadata": {"name": "token"}, "stringData": {"key": SECRET}});

@@ -130,8 +130,12 @@ async fn another_configuration_of_a_place_that_was_reached_waits_and_the_old_one
     write(&cluster, json!({"spec": {"config": {"down": "refuses"}}})).await?;
     let set = asked(&cluster).await?;
     ensure!(steps(&set)[0]["changes"][0]["field"] == "spec.config.down", "{set:#}");
-    cluster.look_again("web").await?;
-    let lab = cluster.environment().await?;
+    let asked_at = Timestamp::now();
+    let is_seen = |lab: &Value| {
+        let seen = lab["status"]["observedAt"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+        seen.is_some_and(|seen| seen > asked_at)
+    };
+    let lab = cluster.until_environment("a look by the old configuration", is_seen).await?;
     ensure!(condition(&lab, "Ready")["status"] == "True", "the old configuration goes on: {lab:#}");
     cluster.approve_loosening(&loosening(&lab).unwrap_or_default()).await?;
     let is_down = |lab: &Value| condition(lab, "Ready")["reason"] == "Unreachable";
