@@ -19,6 +19,9 @@ use crate::data_dir::Location;
 use crate::decision_log;
 use crate::terminal::{inert, remark};
 
+/// How often a write is tried that meets those of others.
+const TRIES: usize = 20;
+
 #[derive(Debug, Args)]
 pub(crate) struct Unlock {
     /// The Environment
@@ -49,14 +52,31 @@ impl Unlock {
         let kubeconfig = location.path.join("kubeconfig");
         let client = Client::try_from(configuration(Some(&kubeconfig)).await?)?;
         let environments: Api<Environment> = Api::all(client);
-        let found = environments.get_opt(&self.name).await.context("is the server of this data folder running?")?;
-        let Some(mut environment) = found else {
-            bail!("there is no Environment {:?}; `setpoint get environments` shows what there is", inert(&self.name))
-        };
+        for _ in 0..TRIES {
+            let found = environments.get_opt(&self.name).await.context("is the server of this data folder running?")?;
+            let Some(mut environment) = found else {
+                bail!(
+                    "there is no Environment {:?}; `setpoint get environments` shows what there is",
+                    inert(&self.name)
+                )
+            };
+            let loosened = self.put_in_force(&mut environment, by)?;
+            match environments.replace_status(&self.name, &PostParams::default(), &environment).await {
+                Ok(_) => return Ok(loosened),
+                // Its controller writes its status, too.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(error).with_context(|| format!("{:?} was not unlocked", inert(&self.name))),
+            }
+        }
+        bail!("{:?} was not unlocked: it was written by others {TRIES} times in a row; say it again", inert(&self.name))
+    }
+
+    /// Has an Environment's rules in force be those that are written.
+    fn put_in_force(&self, environment: &mut Environment, by: &str) -> Result<Vec<Loosened>> {
         let Some(policy) = environment.status.as_ref().and_then(|status| status.policy.clone()) else {
             bail!("no rules of {:?} are in force yet: its controller has yet to see it", inert(&self.name))
         };
-        let wanted = wanted(&environment);
+        let wanted = wanted(environment);
         let loosened = loosens(&policy, &wanted.spec, wanted.protected);
         if loosened.is_empty() {
             bail!(
@@ -68,8 +88,6 @@ impl Unlock {
         let unlocked = Unlocked { by: by.to_owned(), at: Timestamp::from_second(Timestamp::now().as_second())? };
         let policy = PolicyInForce { was_ready: policy.was_ready, unlocked: Some(unlocked), ..wanted };
         environment.status.get_or_insert_default().policy = Some(policy);
-        let written = environments.replace_status(&self.name, &PostParams::default(), &environment).await;
-        written.with_context(|| format!("{:?} was not unlocked", inert(&self.name)))?;
         Ok(loosened)
     }
 }
