@@ -40,13 +40,23 @@ pub struct Reviewed {
 /// which things are stopped.
 const MAX_REVIEWS_EACH: usize = 100;
 
-/// The change sets of a namespace that list any of some steps, by their digests, as the caches show them.
-pub fn cases<'d>(caches: &Caches, namespace: &str, digests: impl IntoIterator<Item = &'d str>) -> Vec<Case> {
+/// The change sets of a namespace that list any of some steps, by their digests, as the caches show them, with what the server
+/// says of the rights of those who decided on them.
+pub async fn cases<'d>(
+    client: &Client,
+    caches: &Caches,
+    namespace: &str,
+    digests: impl IntoIterator<Item = &'d str>,
+) -> Result<Vec<Case>, kube::Error> {
     let listing = digests.into_iter().flat_map(|digest| caches.change_sets.by(&CHANGE_SETS_BY_STEP, digest));
     let here = listing.filter(|set| set.metadata.namespace.as_deref() == Some(namespace));
     // One may list many of them.
     let sets: BTreeMap<Option<String>, Arc<ChangeSet>> = here.map(|set| (set.metadata.name.clone(), set)).collect();
-    sets.into_values().map(|set| Case::of(caches, set)).collect()
+    let mut cases = Vec::with_capacity(sets.len());
+    for set in sets.into_values() {
+        cases.push(Case::of(caches, set).with_rights(client).await?);
+    }
+    Ok(cases)
 }
 
 impl Case {

@@ -57,6 +57,9 @@ mod tests {
         Timestamp::constant(1_794_744_000, 0) + SignedDuration::from_mins(minutes)
     }
 
+    /// States of entries, and since which minute.
+    type States = &'static [(&'static str, i64)];
+
     fn change_set(mode: &str, states: &[(&str, i64)]) -> ChangeSet {
         let step = |state: &&(&str, i64)| {
             json!({
@@ -81,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_nobody_carries_out_goes() {
-        let rows: [(&str, &str, &[(&str, i64)], bool, Option<i64>); 6] = [
+        let rows: [(&str, &str, States, bool, Option<i64>); 6] = [
             ("a preview", "Preview", &[], true, Some(60)),
             ("a preview of an environment that is not there", "Preview", &[], false, Some(60)),
             ("one that lists nothing", "Execute", &[], true, Some(60)),
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_is_over_is_kept_for_longer_where_people_decided() {
-        let rows: [(&str, &[(&str, i64)], bool, Option<i64>); 5] = [
+        let rows: [(&str, States, bool, Option<i64>); 5] = [
             ("it waits", &[("Waiting", 10)], true, None),
             ("it was done", &[("Done", 10)], false, Some(10 + 60)),
             ("it was approved and done", &[("Done", 5), ("Tried", 10)], true, Some(10 + 24 * 60)),

@@ -51,7 +51,8 @@ impl Environments {
             lasting.guests.clear();
         }
         let plan = self.plan_removal(environment, provider, &lasting).await?;
-        let cases = cases(&self.caches, NAMESPACE_OF_ENVIRONMENTS, plan.steps.iter().map(|step| step.digest.as_str()));
+        let digests: Vec<&str> = plan.steps.iter().map(|step| step.digest.as_str()).collect();
+        let cases = cases(&self.client, &self.caches, NAMESPACE_OF_ENVIRONMENTS, digests).await?;
         let under_way = self.list(environment, &plan, &lasting, &cases, settle_seconds, round).await?;
         let steps: Vec<Step> = plan.steps.into_iter().filter(|step| !under_way.contains(&step.digest)).collect();
         let spending = self.treasury.spending(environment, &steps, &BTreeMap::new()).await?;

@@ -79,7 +79,7 @@ impl Environments {
 
     /// Whether the policy may become looser now, by the policy in force.
     async fn may_loosen(&self, environment: &Environment, step: &Step, round: &Round) -> Result<Authorized, Error> {
-        let cases = cases(&self.caches, NAMESPACE_OF_ENVIRONMENTS, [step.digest.as_str()]);
+        let cases = cases(&self.client, &self.caches, NAMESPACE_OF_ENVIRONMENTS, [step.digest.as_str()]).await?;
         let spending = Spending::default();
         let asked = Asked {
             environment,

@@ -79,7 +79,8 @@ impl Machines {
         };
         let steps = &planned.change_set.steps;
         let digests = steps.iter().map(|step| &step.digest).chain(settlement.done.last().map(|done| &done.digest));
-        let cases = change_set::cases(&self.caches, &target.namespace, digests.map(String::as_str));
+        let cases =
+            change_set::cases(&self.client, &self.caches, &target.namespace, digests.map(String::as_str)).await?;
         let gpus = seen.gpus(desired).into_iter().map(|gpus| (target.clone(), gpus)).collect();
         let spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();

@@ -143,6 +143,12 @@ fn judge<'a>(
     for judgement in judged.iter_mut().filter(decides) {
         let spec = &judgement.evidence.review.spec;
         let last = last_word.get(spec.reviewer.as_str()).filter(|last| !std::ptr::eq(**last, judgement.evidence));
+        // A rejection that was withdrawn is no later word than what was said in its second or after.
+        let is_over = |last: &Evidence<'_>| {
+            let is_later = judgement.evidence.created_at >= last.created_at;
+            is_later && withdrawals.iter().any(|withdrawal| withdrawal.undoes(last))
+        };
+        let last = last.filter(|last| !is_over(last));
         let withdrawn = withdrawals.iter().find(|withdrawal| withdrawal.undoes(judgement.evidence));
         judgement.discount = match (last, withdrawn) {
             (Some(last), _) if last.review.spec.decision == spec.decision => {

@@ -201,6 +201,18 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             None,
         ),
         ("a withdrawal of before", false, vec![reject("alice", &["web"]), withdraw("bob").at(ago(90))], None),
+        (
+            "who rejects, withdraws that and approves, all in one second",
+            false,
+            vec![reject("alice", &["web"]).named("no"), withdraw("alice").named("withdrawn"), yes()],
+            None,
+        ),
+        (
+            "who approved before they rejected and withdrew that approves anew",
+            false,
+            vec![yes(), later_no().named("no"), withdraw("alice").named("withdrawn").at(ago(20))],
+            Some(Discount::Superseded { by: "no".to_owned() }),
+        ),
         ("a withdrawal leaves approvals", false, vec![yes(), withdraw("bob").at(ago(30))], None),
         (
             "the same person rejected later",

@@ -182,7 +182,8 @@ async fn a_disk_that_survives_a_stop_is_data() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_was_there_before_stays_when_its_machine_goes() -> Result<()> {
     let existing = json!([{"id": "101", "name": "old", "cores": 1}]);
-    let cluster = Cluster::start(json!({"existing": existing}), json!({})).await?;
+    let rules = json!({"approval": {"rules": [{"class": "Destructive", "approvals": 0}]}});
+    let cluster = Cluster::start(json!({"existing": existing}), rules).await?;
     cluster.make("old", json!({"providerId": "101"})).await?;
     cluster.synced("old").await?;
     cluster.delete("old").await?;
