@@ -1,0 +1,238 @@
+//! What a backend is told of the client: `X-Forwarded-*` and `Forwarded`, believed only from trusted proxies.
+//!
+//! From anybody else these headers are removed, also in the spelling with underscores that some backends take for the same.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A range of addresses: `10.0.0.0/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpRange {
+    address: IpAddr,
+    bits: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an address or a range of addresses such as 10.0.0.0/8")]
+pub struct NoIpRange(String);
+
+impl IpRange {
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let same = |a: u128, b: u128, width: u8| {
+            let shift = u32::from(width - self.bits);
+            a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
+        };
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(range), IpAddr::V4(it)) => same(range.to_bits().into(), it.to_bits().into(), 32),
+            (IpAddr::V6(range), IpAddr::V6(it)) => same(range.to_bits(), it.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for IpRange {
+    type Err = NoIpRange;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || NoIpRange(text.to_owned());
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(width);
+        if bits > width { Err(wrong()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+impl Serialize for IpRange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}/{}", self.address, self.bits))
+    }
+}
+
+impl<'de> Deserialize<'de> for IpRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+pub fn is_trusted(ranges: &[IpRange], peer: IpAddr) -> bool {
+    ranges.iter().any(|range| range.contains(peer))
+}
+
+/// How a request reached the proxy.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    pub peer: IpAddr,
+    pub is_https: bool,
+    /// The authority that the client asked for.
+    pub authority: &'a str,
+    pub port: u16,
+    pub is_trusted: bool,
+}
+
+pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// Writes the headers that tell of the client. A trusted peer's are kept and continued; anybody else's are replaced.
+pub fn write(headers: &mut HeaderMap, arrival: &Arrival<'_>) {
+    if !arrival.is_trusted {
+        remove_untrusted(headers);
+    }
+    let peer = arrival.peer.to_canonical();
+    let proto = if arrival.is_https { "https" } else { "http" };
+    append_to(headers, X_FORWARDED_FOR, &format!("{peer}"));
+    append_to(headers, http::header::FORWARDED, &element(peer, arrival.authority, proto));
+    keep_or_set(headers, X_FORWARDED_PROTO, HeaderValue::from_static(proto));
+    if let Ok(host) = HeaderValue::from_str(arrival.authority) {
+        keep_or_set(headers, X_FORWARDED_HOST, host);
+    }
+    keep_or_set(headers, X_FORWARDED_PORT, HeaderValue::from(arrival.port));
+}
+
+fn element(peer: IpAddr, authority: &str, proto: &str) -> String {
+    let mut text = String::with_capacity(authority.len() + 64);
+    let _infallible = match peer {
+        IpAddr::V4(peer) => write!(text, "for={peer}"),
+        IpAddr::V6(peer) => write!(text, "for=\"[{peer}]\""),
+    };
+    if !authority.is_empty() && !authority.contains(['"', '\\']) {
+        let quote = if authority.contains([':', '[', ']']) { "\"" } else { "" };
+        let _infallible = write!(text, ";host={quote}{authority}{quote}");
+    }
+    let _infallible = write!(text, ";proto={proto}");
+    text
+}
+
+fn append_to(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+    let before: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+    let value = match before.is_empty() {
+        true => HeaderValue::from_str(element),
+        false => HeaderValue::from_bytes(&[&before.join(&b", "[..])[..], b", ", element.as_bytes()].concat()),
+    };
+    if let Ok(value) = value {
+        headers.insert(name, value);
+    }
+}
+
+fn keep_or_set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    headers.entry(name).or_insert(value);
+}
+
+fn remove_untrusted(headers: &mut HeaderMap) {
+    for name in
+        [X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PORT, X_FORWARDED_PROTO, X_REAL_IP, http::header::FORWARDED]
+    {
+        headers.remove(name);
+    }
+    // A `Proxy` header becomes the variable HTTP_PROXY in CGI programs, and underscores become what dashes become.
+    let is_lookalike = |name: &&HeaderName| {
+        let name = name.as_str();
+        name == "proxy" || name.starts_with("x-forwarded") || (name.contains('_') && is_disguised(name))
+    };
+    let disguised: Vec<HeaderName> = headers.keys().filter(is_lookalike).cloned().collect();
+    for name in disguised {
+        headers.remove(name);
+    }
+}
+
+fn is_disguised(name: &str) -> bool {
+    let plain = name.replace('_', "-");
+    plain.starts_with("x-forwarded") || plain == "x-real-ip" || plain == "x-request-id"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarded(pairs: &[(&'static str, &'static str)], arrival: &Arrival<'_>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        write(&mut headers, arrival);
+        headers
+    }
+
+    const ARRIVAL: Arrival<'_> = Arrival {
+        peer: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)),
+        is_https: true,
+        authority: "shop.test:8443",
+        port: 8443,
+        is_trusted: false,
+    };
+
+    #[test]
+    fn a_stranger_cannot_say_who_it_is() {
+        let claims = [
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x_forwarded_for", "10.0.0.1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-prefix", "/admin"),
+            ("forwarded", "for=10.0.0.1"),
+            ("x-real-ip", "10.0.0.1"),
+            ("proxy", "http://evil.test"),
+            ("x-other", "stays"),
+        ];
+        let headers = forwarded(&claims, &ARRIVAL);
+        let mut shown: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
+        shown.sort();
+        assert_eq!(
+            shown,
+            [
+                "forwarded: for=192.0.2.7;host=\"shop.test:8443\";proto=https",
+                "x-forwarded-for: 192.0.2.7",
+                "x-forwarded-host: shop.test:8443",
+                "x-forwarded-port: 8443",
+                "x-forwarded-proto: https",
+                "x-other: stays",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_continued() {
+        let claims = [
+            ("x-forwarded-for", "198.51.100.1"),
+            ("x-forwarded-for", "203.0.113.9"),
+            ("forwarded", "for=198.51.100.1"),
+            ("x-forwarded-proto", "http"),
+        ];
+        let headers = forwarded(&claims, &Arrival { is_trusted: true, authority: "shop.test", ..ARRIVAL });
+        assert_eq!(headers["x-forwarded-for"], "198.51.100.1, 203.0.113.9, 192.0.2.7");
+        assert_eq!(headers["forwarded"], "for=198.51.100.1, for=192.0.2.7;host=shop.test;proto=https");
+        assert_eq!(headers["x-forwarded-proto"], "http");
+    }
+
+    #[test]
+    fn ranges_hold_their_addresses() {
+        let rows = [
+            ("10.0.0.0/8", "10.255.0.1", true),
+            ("10.0.0.0/8", "11.0.0.1", false),
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.2", false),
+            ("0.0.0.0/0", "8.8.8.8", true),
+            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
+            ("fd00::/8", "fd12::1", true),
+            ("fd00::/8", "fe80::1", false),
+            ("::/0", "10.0.0.1", false),
+        ];
+        for (range, address, expected) in rows {
+            let range: IpRange = range.parse().expect("a range");
+            assert_eq!(range.contains(address.parse().expect("an address")), expected, "{range:?} {address}");
+        }
+        for wrong in ["10.0.0.0/33", "10.0.0", "x", "::/129", "10.0.0.0/"] {
+            assert!(wrong.parse::<IpRange>().is_err(), "{wrong}");
+        }
+    }
+}

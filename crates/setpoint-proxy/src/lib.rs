@@ -1,0 +1,18 @@
+//! The proxy: where requests go, as pure functions, and the data path that carries them.
+//!
+//! Pure, without I/O, clock or randomness of its own: [`table`] finds the route of a request, [`assignment`] and
+//! [`stickiness`] divide requests between groups, [`pick`], [`ejection`], [`drain`] and [`retry_budget`] say which endpoint
+//! may get one, [`forwarded`] and [`hop_by_hop`] say what is told on the way, [`measure`] counts, and [`head`] judges the
+//! bytes of an HTTP/1 connection before anybody parses them.
+
+pub mod assignment;
+pub mod drain;
+pub mod ejection;
+pub mod forwarded;
+pub mod head;
+pub mod hop_by_hop;
+pub mod measure;
+pub mod pick;
+pub mod retry_budget;
+pub mod stickiness;
+pub mod table;

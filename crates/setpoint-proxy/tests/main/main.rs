@@ -1,0 +1,4 @@
+//! Tests of the proxy: its pure parts from outside, and its data path with real sockets and real clients.
+
+mod attacks;
+mod head;
