@@ -28,6 +28,12 @@ impl GroupHealth {
         Self { rules, endpoints: vec![Health::default(); endpoints] }
     }
 
+    /// The health of a changed list of endpoints: each with its place in the list before, where it was in it.
+    pub fn for_endpoints(&self, rules: Ejection, places: &[Option<usize>]) -> Self {
+        let health = |place: &Option<usize>| place.and_then(|place| self.endpoints.get(place)).copied();
+        Self { rules, endpoints: places.iter().map(|place| health(place).unwrap_or_default()).collect() }
+    }
+
     pub fn is_ejected(&self, endpoint: usize, now_ms: u64) -> bool {
         self.endpoints[endpoint].ejected_until_ms > now_ms
     }

@@ -103,6 +103,11 @@ impl Scanner {
         matches!(self.state, State::Head { looked: 0, .. })
     }
 
+    /// Whether a part of a head has been seen.
+    pub fn is_within_head(&self) -> bool {
+        matches!(self.state, State::Head { looked: 1.., .. })
+    }
+
     pub fn is_within_body(&self) -> bool {
         matches!(self.state, State::Bytes { .. } | State::Chunks(_))
     }

@@ -1,4 +1,7 @@
 //! Tests of the proxy: its pure parts from outside, and its data path with real sockets and real clients.
 
 mod attacks;
+mod fixture;
 mod head;
+mod http1;
+mod smuggling;

@@ -1,0 +1,121 @@
+//! One request from its arrival to the last byte of its answer: what is counted of it, and its line in the access log.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use http::{HeaderValue, Method, Uri, Version};
+
+use super::access_log::Line;
+use super::body::RequestBody;
+use super::connection::Connection;
+use super::live::{GroupShared, RouteState};
+use super::shared::unix_s;
+use crate::measure::Outcome;
+
+/// Ends when it is dropped, however that comes.
+pub(crate) struct Exchange {
+    connection: Rc<Connection>,
+    started: Instant,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) version: Version,
+    pub(crate) host: String,
+    pub(crate) request_id: Option<HeaderValue>,
+    pub(crate) body: Option<Rc<RequestBody>>,
+    pub(crate) status: Option<u16>,
+    pub(crate) response_bytes: u64,
+    pub(crate) is_whole: bool,
+    pub(crate) route: Option<(String, Arc<RouteState>)>,
+    pub(crate) group: Option<(String, Arc<GroupShared>)>,
+    /// The group that had no usable endpoint and whose request this was.
+    pub(crate) instead_of: Option<Arc<GroupShared>>,
+    pub(crate) endpoint: Option<std::net::SocketAddr>,
+    pub(crate) attempts: u32,
+    pub(crate) reason: Option<&'static str>,
+}
+
+impl Exchange {
+    pub(crate) fn begin(connection: &Rc<Connection>, method: Method, uri: Uri, version: Version) -> Box<Self> {
+        connection.watch.begin_request();
+        Box::new(Self {
+            connection: Rc::clone(connection),
+            started: Instant::now(),
+            method,
+            uri,
+            version,
+            host: String::new(),
+            request_id: None,
+            body: None,
+            status: None,
+            response_bytes: 0,
+            is_whole: false,
+            route: None,
+            group: None,
+            instead_of: None,
+            endpoint: None,
+            attempts: 0,
+            reason: None,
+        })
+    }
+
+    /// The request has a route: it counts as in flight there until it ends.
+    pub(crate) fn take_route(&mut self, key: &str, state: &Arc<RouteState>) {
+        state.measures.in_flight.fetch_add(1, Relaxed);
+        self.route = Some((key.to_owned(), Arc::clone(state)));
+    }
+
+    pub(crate) fn take_group(&mut self, name: &str, state: &Arc<GroupShared>) {
+        state.measures.in_flight.fetch_add(1, Relaxed);
+        self.group = Some((name.to_owned(), Arc::clone(state)));
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let worker = &self.connection.worker;
+        self.connection.watch.end_request(worker.clock_ms());
+        let latency_us = self.started.elapsed().as_micros() as u64;
+        let outcome = Outcome {
+            status: self.status,
+            latency_us,
+            request_bytes: self.body.as_ref().map_or(0, |body| body.bytes.get()),
+            response_bytes: self.response_bytes,
+        };
+        let now_s = unix_s();
+        if let Some((_, route)) = &self.route {
+            route.measures.in_flight.fetch_sub(1, Relaxed);
+            route.measures.record(worker.thread, &outcome, now_s);
+        }
+        if let Some((_, group)) = &self.group {
+            group.measures.in_flight.fetch_sub(1, Relaxed);
+            group.measures.record(worker.thread, &outcome, now_s);
+        }
+        if let Some(empty) = &self.instead_of {
+            empty.measures.record(worker.thread, &Outcome { status: Some(503), ..outcome }, now_s);
+        }
+        if let Some(log) = &worker.shared.access_log {
+            log.write(&Line {
+                client: self.connection.peer.ip(),
+                is_https: self.connection.is_https,
+                version: self.version,
+                method: self.method.as_str(),
+                host: &self.host,
+                path: self.uri.path(),
+                query: self.uri.query(),
+                status: self.status,
+                is_whole: self.is_whole,
+                latency_us,
+                request_bytes: outcome.request_bytes,
+                response_bytes: outcome.response_bytes,
+                route: self.route.as_ref().map(|(key, _)| key.as_str()),
+                group: self.group.as_ref().map(|(name, _)| name.as_str()),
+                endpoint: self.endpoint,
+                attempts: self.attempts,
+                reason: self.reason,
+                request_id: self.request_id.as_ref().and_then(|id| id.to_str().ok()),
+            });
+        }
+    }
+}
