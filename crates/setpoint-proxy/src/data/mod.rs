@@ -20,6 +20,7 @@ mod udp;
 mod upgrade;
 mod upstream;
 mod watch;
+mod wire;
 mod worker;
 
 pub use self::access_log::AccessLog;

@@ -91,7 +91,9 @@ async fn answer(
         Some(CompiledListener::Http { set, redirect_to_https_port }) => (*set, *redirect_to_https_port),
         Some(CompiledListener::Https { set }) => (*set, None),
         _ => {
-            return Err(Problem::new(StatusCode::NOT_FOUND, "no-listener", "Nothing is served here any more.").closing());
+            return Err(
+                Problem::new(StatusCode::NOT_FOUND, "no-listener", "Nothing is served here any more.").closing()
+            );
         }
     };
     if let Some(port) = redirect_to_https_port {

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::watch::{Phase, Watch};
-use crate::head::{Scan, Scanner};
+use crate::head::{Refusal, Scan, Scanner};
 
 /// What a refused head is replaced by.
 const NOTHING: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
@@ -50,6 +50,8 @@ pub(crate) struct Stream {
     released: usize,
     heads: u64,
     is_refused: bool,
+    /// Told to hyper once what came before it has been passed on.
+    broken: Option<Refusal>,
     lingered: u64,
     is_shut: bool,
     watch: Arc<Watch>,
@@ -74,6 +76,7 @@ impl Stream {
             released,
             heads: 0,
             is_refused: false,
+            broken: None,
             lingered: 0,
             is_shut: false,
             watch,
@@ -86,10 +89,10 @@ impl Stream {
     }
 
     /// Looks at what was read; false if nothing more can be said about it.
-    fn scan(&mut self, cx: &Context<'_>) -> io::Result<bool> {
+    fn scan(&mut self, cx: &Context<'_>) -> bool {
         let Some(scanner) = &mut self.scanner else {
             self.released = self.buffer.len();
-            return Ok(false);
+            return false;
         };
         match scanner.scan(&self.buffer[self.released..]) {
             Scan::Skip(bytes) => self.buffer.advance(bytes),
@@ -98,10 +101,10 @@ impl Stream {
                 self.released += bytes;
             }
             Scan::Pass(bytes) => self.released += bytes,
-            Scan::More => return Ok(false),
+            Scan::More => return false,
             Scan::Hold => match (self.is_refused, self.watch.take_upgrade_decision(cx.waker())) {
                 (false, Some(is_accepted)) => scanner.decide_upgrade(is_accepted),
-                _ => return Ok(false),
+                _ => return false,
             },
             Scan::RefusedHead(refusal) => {
                 self.watch.refuse(self.heads, refusal);
@@ -110,17 +113,17 @@ impl Stream {
                 self.buffer.extend_from_slice(NOTHING);
                 self.released = self.buffer.len();
                 self.enter(Phase::Idle);
-                return Ok(false);
+                return false;
             }
             Scan::RefusedBody(refusal) => {
                 self.watch.refuse_body(refusal);
                 self.is_refused = true;
-                self.buffer.clear();
-                self.released = 0;
-                return Err(io::Error::new(io::ErrorKind::InvalidData, refusal));
+                self.broken = Some(refusal);
+                self.buffer.truncate(self.released);
+                return false;
             }
         }
-        Ok(true)
+        true
     }
 
     /// Takes down what the client may now take its time for.
@@ -178,11 +181,14 @@ impl Read for Stream {
                 this.note_phase(false);
                 return Poll::Ready(Ok(()));
             }
+            if let Some(refusal) = this.broken.take() {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, refusal)));
+            }
             if this.is_refused {
                 return Poll::Pending;
             }
             if !this.buffer.is_empty() || this.scanner.is_none() {
-                while this.scan(cx)? {}
+                while this.scan(cx) {}
                 if this.released > 0 {
                     continue;
                 }
@@ -193,7 +199,7 @@ impl Read for Stream {
             let limit = if this.buffer.is_empty() { cursor.remaining().max(1) } else { HELD };
             match this.fill(cx, limit)? {
                 Poll::Ready(true) => {
-                    while this.scan(cx)? {}
+                    while this.scan(cx) {}
                     this.note_phase(false);
                 }
                 // The end; a message that it cuts off is noticed by hyper.

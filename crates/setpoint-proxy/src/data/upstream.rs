@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,6 +21,7 @@ use tokio_rustls::TlsConnector;
 
 use super::body::{AttemptBody, RequestBody};
 use super::live::EndpointState;
+use super::wire::Wire;
 
 /// Streams that one HTTP/2 connection carries before another is opened.
 const STREAMS: u32 = 100;
@@ -264,12 +264,6 @@ impl Http2Endpoint {
     }
 }
 
-/// A connection to an endpoint, as hyper reads it.
-enum Wire {
-    Plain(TcpStream),
-    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
-}
-
 pub(crate) async fn connect(way: &Way) -> io::Result<TcpStream> {
     let connecting = TcpStream::connect(way.endpoint.address);
     let stream = tokio::time::timeout(way.connect_timeout, connecting).await.map_err(|_| late())??;
@@ -279,14 +273,14 @@ pub(crate) async fn connect(way: &Way) -> io::Result<TcpStream> {
 
 async fn open(way: &Way) -> io::Result<Wire> {
     let stream = connect(way).await?;
-    let Some((config, name)) = &way.tls else { return Ok(Wire::Plain(stream)) };
+    let Some((config, name)) = &way.tls else { return Ok(Wire::plain(stream)) };
     let name = ServerName::try_from(name.clone()).map_err(io::Error::other)?;
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     let stream = tokio::time::timeout(way.connect_timeout, handshake).await.map_err(|_| late())??;
     if way.is_http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(io::Error::other("the endpoint does not speak HTTP/2"));
     }
-    Ok(Wire::Tls(Box::new(stream)))
+    Ok(Wire::tls(stream))
 }
 
 fn late() -> io::Error {
@@ -321,58 +315,4 @@ async fn open_http2(way: &Way) -> io::Result<http2::SendRequest<AttemptBody>> {
         }
     });
     Ok(sender)
-}
-
-impl tokio::io::AsyncRead for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut tokio::io::ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl tokio::io::AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
 }

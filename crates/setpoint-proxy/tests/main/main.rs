@@ -4,4 +4,8 @@ mod attacks;
 mod fixture;
 mod head;
 mod http1;
+mod http2;
+mod load;
 mod smuggling;
+mod streams;
+mod tls;
