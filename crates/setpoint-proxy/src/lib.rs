@@ -17,7 +17,10 @@ pub mod hop_by_hop;
 pub mod measure;
 pub mod pick;
 pub mod retry_budget;
+pub mod saved_table;
 pub mod stickiness;
 pub mod table;
 
-pub use self::data::{AccessLog, Applied, Inherited, Kind, Limits, Patience, Proxy, StartError};
+pub use self::data::{
+    AccessLog, Applied, Inherited, Kind, Limits, Patience, Proxy, StartError, receive_sockets, send_sockets,
+};

@@ -31,7 +31,7 @@ pub(crate) struct Line<'a> {
     pub(crate) host: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
-    pub(crate) status: Option<u16>,
+    pub(crate) status: u16,
     pub(crate) is_whole: bool,
     pub(crate) latency_us: u64,
     pub(crate) request_bytes: u64,
@@ -97,13 +97,10 @@ impl Line<'_> {
         if let Some(query) = self.query.filter(|query| !query.is_empty()) {
             text(&mut json, "queryNames", &names(query));
         }
-        if let Some(status) = self.status {
-            let _infallible = write!(json, ",\"status\":{status}");
-        }
-        let Self { latency_us, request_bytes, response_bytes, attempts, .. } = self;
+        let Self { status, latency_us, request_bytes, response_bytes, attempts, .. } = self;
         let _infallible = write!(
             json,
-            ",\"latencyUs\":{latency_us},\"requestBytes\":{request_bytes},\"responseBytes\":{response_bytes}"
+            ",\"status\":{status},\"latencyUs\":{latency_us},\"requestBytes\":{request_bytes},\"responseBytes\":{response_bytes}"
         );
         let _infallible = write!(json, ",\"attempts\":{attempts},\"complete\":{}", self.is_whole);
         let optional =
@@ -155,7 +152,7 @@ mod tests {
             host: "a.test",
             path: "/a\"b\\c\u{1}",
             query: Some("token=s3cret&page=2&bare-s3cret"),
-            status: Some(200),
+            status: 200,
             is_whole: true,
             latency_us: 12,
             request_bytes: 0,

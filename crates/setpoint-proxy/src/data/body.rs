@@ -212,6 +212,9 @@ impl Body for ResponseBody {
                 if let Some(lease) = &mut this.lease {
                     lease.failed();
                 }
+                if let Some(exchange) = &mut this.exchange {
+                    exchange.is_cut_off = true;
+                }
                 this.end(false);
             }
             Some(Ok(frame)) => {

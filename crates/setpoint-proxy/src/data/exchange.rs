@@ -14,6 +14,9 @@ use super::live::{GroupShared, RouteState};
 use super::shared::unix_s;
 use crate::measure::Outcome;
 
+/// What nginx, too, takes down for a client that is gone before its answer.
+const CLIENT_CLOSED: u16 = 499;
+
 /// Ends when it is dropped, however that comes.
 pub(crate) struct Exchange {
     connection: Rc<Connection>,
@@ -27,6 +30,8 @@ pub(crate) struct Exchange {
     pub(crate) status: Option<u16>,
     pub(crate) response_bytes: u64,
     pub(crate) is_whole: bool,
+    /// The backend broke its answer off.
+    pub(crate) is_cut_off: bool,
     pub(crate) route: Option<(String, Arc<RouteState>)>,
     pub(crate) group: Option<(String, Arc<GroupShared>)>,
     /// The group that had no usable endpoint and whose request this was.
@@ -51,6 +56,7 @@ impl Exchange {
             status: None,
             response_bytes: 0,
             is_whole: false,
+            is_cut_off: false,
             route: None,
             group: None,
             instead_of: None,
@@ -77,8 +83,10 @@ impl Drop for Exchange {
         let worker = &self.connection.worker;
         self.connection.watch.end_request(worker.clock_ms());
         let latency_us = self.started.elapsed().as_micros() as u64;
+        // Where there is no answer, the client did not wait for it: that is no failure of the backend.
+        let status = self.status.unwrap_or(CLIENT_CLOSED);
         let outcome = Outcome {
-            status: self.status,
+            status: (!self.is_cut_off).then_some(status),
             latency_us,
             request_bytes: self.body.as_ref().map_or(0, |body| body.bytes.get()),
             response_bytes: self.response_bytes,
@@ -104,7 +112,7 @@ impl Drop for Exchange {
                 host: &self.host,
                 path: self.uri.path(),
                 query: self.uri.query(),
-                status: self.status,
+                status,
                 is_whole: self.is_whole,
                 latency_us,
                 request_bytes: outcome.request_bytes,

@@ -36,7 +36,7 @@ pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     pub(crate) requests: Arc<AtomicU64>,
     pub(crate) connections: Arc<AtomicU64>,
-    /// Connections are closed at once, as long as this is set.
+    /// Requests are read and not answered, as long as this is set.
     pub(crate) is_broken: Arc<AtomicBool>,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -68,9 +68,6 @@ impl Backend {
                 let serving = async {
                     while let Ok((stream, _)) = listener.accept().await {
                         connections.fetch_add(1, Ordering::SeqCst);
-                        if is_broken.load(Ordering::SeqCst) {
-                            continue;
-                        }
                         let (requests, name, tls) = (Arc::clone(&requests), Arc::clone(&name), tls.clone());
                         let is_broken = Arc::clone(&is_broken);
                         tokio::spawn(async move {

@@ -8,4 +8,5 @@ mod http2;
 mod load;
 mod smuggling;
 mod streams;
+mod takeover;
 mod tls;
