@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
@@ -86,7 +86,7 @@ pub(crate) async fn run(mut errand: Errand<'_>, exchange: &mut Exchange) -> Resu
         let may_repeat = match failed {
             // Where there is no other endpoint, a refused connection is refused again.
             Failed::Unreached(_) => group.endpoints.len() > 1 || !is_new,
-            _ => is_idempotent(&errand.parts.method) && errand.body.can_be_sent_again() && group.shared.budget.spend(),
+            _ => errand.parts.method.is_idempotent() && errand.body.can_be_sent_again() && group.shared.budget.spend(),
         };
         if is_last || !may_repeat || !errand.body.can_be_sent_again() {
             return Err(failure(&errand, &failed));
@@ -156,10 +156,6 @@ fn clients_fault(errand: &Errand<'_>) -> Option<Problem> {
         .is_too_slow
         .get()
         .then(|| Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", "The body did not arrive in time.").closing())
-}
-
-fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE)
 }
 
 fn failure(errand: &Errand<'_>, failed: &Failed) -> Problem {

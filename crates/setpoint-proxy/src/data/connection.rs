@@ -27,6 +27,9 @@ use crate::head::Scanner;
 /// How an HTTP/2 connection with prior knowledge begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// A connection on which nothing is said for so long is probed by the kernel.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
 /// What the requests of a connection share.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
@@ -48,8 +51,7 @@ pub(crate) async fn serve_connection(
     let watch = Arc::<Watch>::default();
     watch.enter(Phase::Idle, worker.clock_ms());
     let _registered = worker.register(&watch);
-    // Without it, small answers would wait for acknowledgements.
-    if stream.set_nodelay(true).is_err() {
+    if configure(&stream).is_err() {
         return;
     }
     let is_https = tls.is_some();
@@ -62,6 +64,14 @@ pub(crate) async fn serve_connection(
         true => serve_http2(connection, stream).await,
         false => serve_http1(connection, stream).await,
     }
+}
+
+/// Small answers do not wait for acknowledgements, and a client that is gone without a word is noticed.
+pub(crate) fn configure(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(stream, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
+    Ok(())
 }
 
 /// Speaks TLS, if it is to be spoken, and finds out the version of HTTP.

@@ -10,9 +10,10 @@ use http::{HeaderValue, Method, Uri, Version};
 use super::access_log::Line;
 use super::body::RequestBody;
 use super::connection::Connection;
-use super::live::{GroupShared, RouteState};
+use super::live::Live;
 use super::shared::unix_s;
 use crate::measure::Outcome;
+use crate::table::{GroupId, RouteId};
 
 /// What nginx, too, takes down for a client that is gone before its answer.
 const CLIENT_CLOSED: u16 = 499;
@@ -24,7 +25,7 @@ pub(crate) struct Exchange {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
-    pub(crate) host: String,
+    pub(crate) host: Rc<str>,
     pub(crate) request_id: Option<HeaderValue>,
     pub(crate) body: Option<Rc<RequestBody>>,
     pub(crate) status: Option<u16>,
@@ -32,17 +33,25 @@ pub(crate) struct Exchange {
     pub(crate) is_whole: bool,
     /// The backend broke its answer off.
     pub(crate) is_cut_off: bool,
-    pub(crate) route: Option<(String, Arc<RouteState>)>,
-    pub(crate) group: Option<(String, Arc<GroupShared>)>,
+    /// The table that the request was routed by; its places below are of this table.
+    live: Arc<Live>,
+    route: Option<RouteId>,
+    group: Option<GroupId>,
     /// The group that had no usable endpoint and whose request this was.
-    pub(crate) instead_of: Option<Arc<GroupShared>>,
+    pub(crate) instead_of: Option<GroupId>,
     pub(crate) endpoint: Option<std::net::SocketAddr>,
     pub(crate) attempts: u32,
     pub(crate) reason: Option<&'static str>,
 }
 
 impl Exchange {
-    pub(crate) fn begin(connection: &Rc<Connection>, method: Method, uri: Uri, version: Version) -> Box<Self> {
+    pub(crate) fn begin(
+        connection: &Rc<Connection>,
+        live: Arc<Live>,
+        method: Method,
+        uri: Uri,
+        version: Version,
+    ) -> Box<Self> {
         connection.watch.begin_request();
         Box::new(Self {
             connection: Rc::clone(connection),
@@ -50,13 +59,14 @@ impl Exchange {
             method,
             uri,
             version,
-            host: String::new(),
+            host: Rc::default(),
             request_id: None,
             body: None,
             status: None,
             response_bytes: 0,
             is_whole: false,
             is_cut_off: false,
+            live,
             route: None,
             group: None,
             instead_of: None,
@@ -66,15 +76,19 @@ impl Exchange {
         })
     }
 
-    /// The request has a route: it counts as in flight there until it ends.
-    pub(crate) fn take_route(&mut self, key: &str, state: &Arc<RouteState>) {
-        state.measures.in_flight.fetch_add(1, Relaxed);
-        self.route = Some((key.to_owned(), Arc::clone(state)));
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
-    pub(crate) fn take_group(&mut self, name: &str, state: &Arc<GroupShared>) {
-        state.measures.in_flight.fetch_add(1, Relaxed);
-        self.group = Some((name.to_owned(), Arc::clone(state)));
+    /// The request has a route: it counts as in flight there until it ends.
+    pub(crate) fn take_route(&mut self, route: RouteId) {
+        self.live.route(route).measures.in_flight.fetch_add(1, Relaxed);
+        self.route = Some(route);
+    }
+
+    pub(crate) fn take_group(&mut self, group: GroupId) {
+        self.live.group(group).shared.measures.in_flight.fetch_add(1, Relaxed);
+        self.group = Some(group);
     }
 }
 
@@ -92,16 +106,20 @@ impl Drop for Exchange {
             response_bytes: self.response_bytes,
         };
         let now_s = unix_s();
-        if let Some((_, route)) = &self.route {
-            route.measures.in_flight.fetch_sub(1, Relaxed);
-            route.measures.record(worker.thread, &outcome, now_s);
+        let live = &self.live;
+        for measures in [
+            self.route.map(|route| &live.route(route).measures),
+            self.group.map(|group| &live.group(group).shared.measures),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            measures.in_flight.fetch_sub(1, Relaxed);
+            measures.record(worker.thread, &outcome, now_s);
         }
-        if let Some((_, group)) = &self.group {
-            group.measures.in_flight.fetch_sub(1, Relaxed);
-            group.measures.record(worker.thread, &outcome, now_s);
-        }
-        if let Some(empty) = &self.instead_of {
-            empty.measures.record(worker.thread, &Outcome { status: Some(503), ..outcome }, now_s);
+        if let Some(empty) = self.instead_of {
+            let failure = Outcome { status: Some(503), ..outcome };
+            live.group(empty).shared.measures.record(worker.thread, &failure, now_s);
         }
         if let Some(log) = &worker.shared.access_log {
             log.write(&Line {
@@ -117,8 +135,8 @@ impl Drop for Exchange {
                 latency_us,
                 request_bytes: outcome.request_bytes,
                 response_bytes: outcome.response_bytes,
-                route: self.route.as_ref().map(|(key, _)| key.as_str()),
-                group: self.group.as_ref().map(|(name, _)| name.as_str()),
+                route: self.route.map(|route| live.table.route(route).key.as_str()),
+                group: self.group.map(|group| live.table.group(group).name.as_str()),
                 endpoint: self.endpoint,
                 attempts: self.attempts,
                 reason: self.reason,

@@ -31,7 +31,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>) -> Response<ResponseBody> {
     let place = connection.watch.served.fetch_add(1, Relaxed);
     let (method, uri, version) = (request.method().clone(), request.uri().clone(), request.version());
-    let mut exchange = Exchange::begin(&connection, method, uri, version);
+    let mut exchange = Exchange::begin(&connection, connection.worker.live(), method, uri, version);
     if let Some(refusal) = connection.watch.refusal_of(place) {
         connection.worker.shared.refused(refusal);
         let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST);
@@ -41,7 +41,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>
     let reader = Reader::of(request.headers());
     let request_id = request_id(&connection, request.headers());
     exchange.request_id = Some(request_id.clone());
-    let live = connection.worker.live();
+    let live = Arc::clone(exchange.live());
     let mut answered = match Box::pin(answer(&connection, &live, request, &mut exchange)).await {
         Ok(response) => response,
         Err(problem) => {
@@ -85,8 +85,13 @@ async fn answer(
     request: Request<Incoming>,
     exchange: &mut Box<Exchange>,
 ) -> Result<Response<ResponseBody>, Problem> {
+    // The one asks for a tunnel, the other shows what was added on the way.
+    if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
+        let what = format!("{} is not served.", request.method());
+        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", what));
+    }
     let authority = authority(&request)?;
-    exchange.host = authority.clone();
+    exchange.host = Rc::clone(&authority);
     let (set, redirect_to_https_port) = match live.table.listener(&connection.listener) {
         Some(CompiledListener::Http { set, redirect_to_https_port }) => (*set, *redirect_to_https_port),
         Some(CompiledListener::Https { set }) => (*set, None),
@@ -108,7 +113,7 @@ async fn answer(
         let what = format!("Route {} already works on {limit} requests, as many as it may.", route.name);
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-requests", what).retry_after(1));
     }
-    exchange.take_route(&route.key, state);
+    exchange.take_route(found.route);
     match &route.action {
         CompiledAction::Redirect(rule) => outgoing::redirect_location(rule, connection, &authority, &request, found)
             .and_then(|location| redirect(StatusCode::from_u16(rule.status).ok()?, &location))
@@ -121,7 +126,7 @@ async fn answer(
 }
 
 /// Whom the request is for. In HTTP/1 the scanner has already compared the target with Host.
-fn authority(request: &Request<Incoming>) -> Result<String, Problem> {
+fn authority(request: &Request<Incoming>) -> Result<Rc<str>, Problem> {
     let malformed = |what: &str| Problem::new(StatusCode::BAD_REQUEST, "malformed", what.to_owned()).closing();
     let host = request.headers().get(HOST).map(|host| host.to_str().map_err(|_| malformed("The Host is malformed.")));
     let host = host.transpose()?;
@@ -139,7 +144,7 @@ fn authority(request: &Request<Incoming>) -> Result<String, Problem> {
             return Err(malformed("The request is refused: the authority names a user."));
         }
     }
-    Ok(named.or(host).unwrap_or("").to_owned())
+    Ok(named.or(host).unwrap_or("").into())
 }
 
 fn to_https(authority: &str, port: u16, request: &Request<Incoming>) -> Result<Response<ResponseBody>, Problem> {
@@ -203,17 +208,16 @@ async fn forward(
         (None, sticky) => {
             let (point, source) = stickiness::point(sticky.as_ref(), request.headers(), || state.points.next());
             let choice = split.choose(point, |group| live.group(group).is_usable());
-            exchange.instead_of =
-                choice.instead_of.filter(|_| choice.group.is_some()).map(|empty| Arc::clone(&live.group(empty).shared));
+            exchange.instead_of = choice.instead_of.filter(|_| choice.group.is_some());
             (choice.group, point, Some(source))
         }
     };
     let Some(group) = group else {
         let of = split.only_group().unwrap_or_else(|| split.group_at(point));
-        exchange.take_group(&live.table.group(of).name, &live.group(of).shared);
+        exchange.take_group(of);
         return Err(unavailable(live, route, of));
     };
-    exchange.take_group(&live.table.group(group).name, &live.group(group).shared);
+    exchange.take_group(group);
 
     let wanted_upgrade = hop_by_hop::wanted_upgrade(request.headers())
         .filter(|_| live.table.group(group).protocol == Protocol::Http1 && request.version() == Version::HTTP_11);

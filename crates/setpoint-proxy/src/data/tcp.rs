@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 
+use super::connection::configure;
 use super::live::{EndpointState, Live};
 use super::shared::unix_s;
 use super::upstream::{Way, connect};
@@ -50,7 +51,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, listener: Rc<str>, mut client: Tcp
     let carried = match reach(&worker, &live, group, peer).await {
         None => None,
         Some((mut backend, _in_flight)) => {
-            let _nodelay = client.set_nodelay(true);
+            let _configured = configure(&client);
             // A connection that breaks off was carried all the same.
             Some(copy_bidirectional(&mut client, &mut backend).await.unwrap_or_default())
         }

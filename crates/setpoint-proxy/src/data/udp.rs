@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -103,7 +104,6 @@ async fn open(worker: &Rc<Worker>, listener: &str, client: SocketAddr, flows: &F
 async fn answer(worker: Rc<Worker>, socket: Rc<UdpSocket>, flow: Rc<Flow>, client: SocketAddr, flows: Flows) {
     let started = Instant::now();
     let idle = worker.shared.limits.udp_idle;
-    let mut datagram = vec![0; DATAGRAM];
     let mut answered_bytes = 0;
     loop {
         match timeout_at(flow.last.get() + idle, flow.socket.readable()).await {
@@ -112,13 +112,12 @@ async fn answer(worker: Rc<Worker>, socket: Rc<UdpSocket>, flow: Rc<Flow>, clien
             Err(_) if flow.last.get() + idle > Instant::now() => continue,
             Err(_) => break,
         }
-        match flow.socket.try_recv(&mut datagram) {
+        match pass(&flow.socket, &socket, client) {
             Ok(count) => {
                 flow.last.set(Instant::now());
                 answered_bytes += count as u64;
-                let _lost = socket.send_to(&datagram[..count], client).await;
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // The endpoint has no such port: the flow ends, and the next datagram finds another endpoint.
             Err(_) => break,
         }
@@ -134,4 +133,20 @@ async fn answer(worker: Rc<Worker>, socket: Rc<UdpSocket>, flow: Rc<Flow>, clien
         response_bytes: answered_bytes,
     };
     flow.group.measures.record(worker.thread, &outcome, unix_s());
+}
+
+thread_local! {
+    /// All flows of a thread read through one buffer.
+    static DATAGRAM_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; DATAGRAM].into());
+}
+
+/// Passes one datagram on. One that the client's socket does not take at once is lost, as datagrams are.
+fn pass(from: &UdpSocket, to: &UdpSocket, client: SocketAddr) -> std::io::Result<usize> {
+    DATAGRAM_BUFFER.with_borrow_mut(|datagram| {
+        let count = from.try_recv(datagram)?;
+        if let Err(error) = to.try_send_to(&datagram[..count], client) {
+            tracing::debug!(%error, %client, "a datagram was lost");
+        }
+        Ok(count)
+    })
 }

@@ -1,6 +1,7 @@
 //! Another protocol on a connection: WebSocket and the like, carried both ways until either side ends.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
@@ -34,8 +35,14 @@ pub(crate) fn switch(
     response.headers_mut().insert(UPGRADE, protocol);
     connection.watch.decide_upgrade(true);
     // The exchange that carries the other protocol; the one that asked for it ends with the answer.
-    let mut carried = Exchange::begin(connection, exchange.method.clone(), exchange.uri.clone(), exchange.version);
-    carried.host = exchange.host.clone();
+    let mut carried = Exchange::begin(
+        connection,
+        Arc::clone(exchange.live()),
+        exchange.method.clone(),
+        exchange.uri.clone(),
+        exchange.version,
+    );
+    carried.host = Rc::clone(&exchange.host);
     carried.request_id = exchange.request_id.clone();
     carried.endpoint = exchange.endpoint;
     carried.attempts = exchange.attempts;

@@ -26,6 +26,10 @@ use super::wire::Wire;
 /// Streams that one HTTP/2 connection carries before another is opened.
 const STREAMS: u32 = 100;
 
+/// An endpoint may close an idle connection while a request is on its way, and nobody could tell whether the request was
+/// done. One that may not be repeated takes only a connection that was in use a moment ago.
+const SURELY_OPEN: Duration = Duration::from_secs(1);
+
 /// The connections of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
@@ -167,13 +171,16 @@ impl Pool {
         });
     }
 
-    fn take(&self, endpoint: u64) -> Option<http1::SendRequest<AttemptBody>> {
+    fn take(&self, endpoint: u64, max_idle: Duration) -> Option<http1::SendRequest<AttemptBody>> {
         let mut pool = self.http1.borrow_mut();
         let connections = pool.get_mut(&endpoint)?;
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while let Some(mut idle) = connections.pop() {
             // One that is not ready at once is not waited for.
-            if !idle.sender.is_closed() && matches!(idle.sender.poll_ready(&mut cx), Poll::Ready(Ok(()))) {
+            if !idle.sender.is_closed()
+                && idle.since.elapsed() < max_idle
+                && matches!(idle.sender.poll_ready(&mut cx), Poll::Ready(Ok(())))
+            {
                 return Some(idle.sender);
             }
         }
@@ -187,10 +194,11 @@ impl Pool {
         mut request: Request<AttemptBody>,
         lease: &mut Lease,
     ) -> Result<Response<Incoming>, SendError> {
+        let max_idle = if request.method().is_idempotent() { Duration::MAX } else { SURELY_OPEN };
         loop {
             let (mut sender, is_new) = match way.is_http2 {
                 true => return self.send_http2(way, request, lease).await,
-                false => match self.take(way.endpoint.id) {
+                false => match self.take(way.endpoint.id, max_idle) {
                     Some(sender) => (sender, false),
                     None => (open_http1(way).await.map_err(SendError::Connect)?, true),
                 },

@@ -131,6 +131,23 @@ fn a_group_without_endpoints_leaves_its_requests_to_the_others() -> Result<()> {
     })
 }
 
+#[test]
+fn connections_to_endpoints_are_used_again() -> Result<()> {
+    let backend = Backend::start("web")?;
+    let proxy = start(simple(&[&backend]))?;
+    let mut client = Client::new(&proxy)?;
+    for _ in 0..200 {
+        ensure!(client.get("/", "")?.0 == 200);
+    }
+    let at = format!("http://{}/count", address(&proxy)?);
+    for _ in 0..10 {
+        ensure!(curl(&["-d", "hello", &at])?.starts_with("5 "));
+    }
+    let connections = backend.connections.load(Ordering::SeqCst);
+    ensure!(connections <= 4, "{connections} connections for one client at a time");
+    Ok(())
+}
+
 /// Endpoints come and go, and a table comes every so often, while requests are being served.
 #[test]
 fn new_tables_under_load_fail_no_request() -> Result<()> {
