@@ -199,6 +199,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
         #[test]
         fn only_the_difference_moves(steps in proptest::collection::vec(any_weights(), 1..6)) {
             let mut assignment: Option<Assignment> = None;

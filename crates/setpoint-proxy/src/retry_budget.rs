@@ -48,6 +48,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn retries_never_exceed_a_fifth(calls in proptest::collection::vec(any::<bool>(), 0..800)) {
             let budget = RetryBudget::default();

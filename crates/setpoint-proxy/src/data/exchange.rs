@@ -22,6 +22,8 @@ const CLIENT_CLOSED: u16 = 499;
 pub(crate) struct Exchange {
     connection: Rc<Connection>,
     started: Instant,
+    /// The how-many-eth request of its connection it is.
+    pub(crate) place: u64,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) version: Version,
@@ -56,6 +58,7 @@ impl Exchange {
         Box::new(Self {
             connection: Rc::clone(connection),
             started: Instant::now(),
+            place: u64::MAX - 1,
             method,
             uri,
             version,

@@ -38,6 +38,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>
         let problem = Problem::new(status, "malformed", format!("The request is refused: {refusal}.")).closing();
         return finish(exchange, response(&problem, Reader::Program, None));
     }
+    exchange.place = place;
     let reader = Reader::of(request.headers());
     let request_id = request_id(&connection, request.headers());
     exchange.request_id = Some(request_id.clone());
@@ -53,6 +54,9 @@ pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>
             response
         }
     };
+    if connection.watch.is_upgrade_awaited_by(place) && answered.status() != StatusCode::SWITCHING_PROTOCOLS {
+        connection.watch.decide_upgrade(false);
+    }
     answered.headers_mut().insert(X_REQUEST_ID, request_id);
     finish(exchange, answered)
 }
@@ -220,7 +224,9 @@ async fn forward(
     exchange.take_group(group);
 
     let wanted_upgrade = hop_by_hop::wanted_upgrade(request.headers())
-        .filter(|_| live.table.group(group).protocol == Protocol::Http1 && request.version() == Version::HTTP_11);
+        .filter(|_| live.table.group(group).protocol == Protocol::Http1)
+        // Where the scanner saw no such wish, it goes on reading HTTP.
+        .filter(|_| connection.watch.is_upgrade_awaited_by(exchange.place));
     let upgrade = wanted_upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let (mut parts, incoming) = request.into_parts();
     let body =
@@ -238,9 +244,6 @@ async fn forward(
     let errand = Errand { worker: &connection.worker, live, group, route, parts, body: &body, deadline };
     let sent = run(errand, exchange).await;
     let is_switched = matches!(&sent, Ok(answer) if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS);
-    if wanted_upgrade.is_some() && !is_switched {
-        connection.watch.decide_upgrade(false);
-    }
     let Answer { mut response, lease } = sent.map_err(|problem| match connection.watch.body_refusal() {
         Some(refusal) => {
             connection.worker.shared.refused(refusal);

@@ -97,6 +97,9 @@ impl Stream {
         match scanner.scan(&self.buffer[self.released..]) {
             Scan::Skip(bytes) => self.buffer.advance(bytes),
             Scan::Head(bytes) => {
+                if scanner.awaits_upgrade() {
+                    self.watch.await_upgrade(self.heads);
+                }
                 self.heads += 1;
                 self.released += bytes;
             }

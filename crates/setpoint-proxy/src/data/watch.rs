@@ -60,6 +60,8 @@ pub(crate) struct Watch {
     /// Which request is refused: its place on the connection, and why.
     refused: Mutex<Option<(u64, Refusal)>>,
     body_refused: Mutex<Option<Refusal>>,
+    /// The place of the request that asks for another protocol, plus one; nothing is read until it is answered.
+    upgrade_awaited: AtomicU64,
     upgrade: AtomicU8,
     reader: Mutex<Option<Waker>>,
     expired: AtomicBool,
@@ -118,6 +120,14 @@ impl Watch {
 
     pub(crate) fn body_refusal(&self) -> Option<Refusal> {
         *self.body_refused.lock()
+    }
+
+    pub(crate) fn await_upgrade(&self, request: u64) {
+        self.upgrade_awaited.store(request + 1, Relaxed);
+    }
+
+    pub(crate) fn is_upgrade_awaited_by(&self, request: u64) -> bool {
+        self.upgrade_awaited.load(Relaxed) == request + 1
     }
 
     /// Says whether another protocol follows; what the client sent meanwhile is read then.

@@ -208,7 +208,8 @@ impl<'a> Fields<'a> {
                 }
             }
             14 if is(name, "content-length") => {
-                if self.length.replace(length(value)?).is_some() {
+                let before = self.length.replace(length(value)?);
+                if before.is_some() {
                     return Err(Refusal::ManyContentLengths);
                 }
             }
@@ -225,7 +226,9 @@ impl<'a> Fields<'a> {
             }
             14 if is(name, "content_length") => return Err(Refusal::DisguisedLength),
             17 if is(name, "transfer_encoding") => return Err(Refusal::DisguisedLength),
-            7 if is(name, "upgrade") => self.upgrade = Some(value),
+            7 if is(name, "upgrade") => {
+                self.upgrade.get_or_insert(value);
+            }
             10 if is(name, "connection") => {
                 for named in value.split(|byte| *byte == b',').map(trimmed) {
                     self.names_upgrade |= is(named, "upgrade");

@@ -98,6 +98,11 @@ impl Scanner {
         }
     }
 
+    /// Whether the last head asked for another protocol, and is not answered yet.
+    pub fn awaits_upgrade(&self) -> bool {
+        self.is_upgrade_wanted || matches!(self.state, State::Undecided)
+    }
+
     /// Whether nothing of a message has been seen since the last one ended.
     pub fn is_between_messages(&self) -> bool {
         matches!(self.state, State::Head { looked: 0, .. })

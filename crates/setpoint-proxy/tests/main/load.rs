@@ -179,7 +179,7 @@ fn new_tables_under_load_fail_no_request() -> Result<()> {
         let applied = Arc::clone(&proxy).apply(Table::compile(spec.clone())?);
         ensure!(applied.version == version && applied.faults.is_empty(), "{applied:?}");
         // What is in effect takes no new requests at once: those before it finish.
-        let gone = &backends[(version as usize + 2) % 4];
+        let gone = &backends[(version as usize + 3) % 4];
         eventually("the endpoint that went is released", || Ok(proxy.in_flight_to(gone.address) == 0))?;
         let before = gone.served();
         std::thread::park_timeout(Duration::from_millis(90));
