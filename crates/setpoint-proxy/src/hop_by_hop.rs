@@ -9,6 +9,18 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HTTP2_SETTINGS,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
 /// What is switched to, when a request asks for another protocol on its connection. `h2c` is no such wish: that change of
 /// protocol may be ignored, and is.
 pub fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -20,32 +32,28 @@ pub fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Removes what concerns this connection alone, and what `Connection` names. `TE: trailers` stays: it is a promise of the
 /// client that holds all the way.
 pub fn remove(headers: &mut HeaderMap) {
-    let takes_trailers = headers.contains_key(TE) && te_has_trailers(headers);
-    if headers.contains_key(CONNECTION) {
-        let named: Vec<HeaderName> = names(headers).filter_map(|name| name.parse().ok()).collect();
-        for name in named {
-            // These say where a message ends and to whom it goes; nobody can have them removed on the way.
-            if name != CONTENT_LENGTH && name != HOST {
-                headers.remove(name);
-            }
-        }
-        headers.remove(CONNECTION);
+    // Most messages have none of them, and looking once costs less than trying to remove each.
+    if !headers.keys().any(is_hop_by_hop) {
+        return;
     }
-    for name in [
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        HTTP2_SETTINGS,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-    ] {
+    let takes_trailers = headers.contains_key(TE) && te_has_trailers(headers);
+    let named: Vec<HeaderName> = names(headers).filter_map(|name| name.parse().ok()).collect();
+    for name in named {
+        // These say where a message ends and to whom it goes; nobody can have them removed on the way.
+        if name != CONTENT_LENGTH && name != HOST {
+            headers.remove(name);
+        }
+    }
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name)
 }
 
 fn names(headers: &HeaderMap) -> impl Iterator<Item = &str> {

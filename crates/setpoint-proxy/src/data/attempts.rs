@@ -127,7 +127,7 @@ async fn attempt(errand: &mut Errand<'_>, place: usize, is_last: bool) -> Result
     let sending = errand.worker.pool.send(&way, request, &mut lease);
     let sent = match end {
         None => sending.await,
-        Some(end) => match timeout_at(end, sending).await {
+        Some(end) => match Box::pin(timeout_at(end, sending)).await {
             Ok(sent) => sent,
             Err(_) if errand.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                 return Err(Failed::RequestTimeout);

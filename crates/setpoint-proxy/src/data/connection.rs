@@ -60,6 +60,9 @@ pub(crate) async fn serve_connection(
     let scanner = (!is_http2).then(|| Scanner::new(worker.shared.limits.head));
     let stream = Stream::new(transport, scanner, first, Arc::clone(&watch), Arc::clone(&worker.clock));
     let connection = Rc::new(Connection { worker, watch, listener, peer, is_https, is_trusted });
+    if connection.watch.is_draining() {
+        connection.watch.changed.notify_one();
+    }
     match is_http2 {
         true => serve_http2(connection, stream).await,
         false => serve_http1(connection, stream).await,
@@ -92,7 +95,11 @@ async fn begin(
     loop {
         tokio::select! {
             ready = stream.readable() => ready.ok()?,
-            () = watch.changed.notified() => return None,
+            () = watch.changed.notified() => match watch.is_expired() {
+                true => return None,
+                // It was accepted, so its request is served.
+                false => continue,
+            },
         }
         let mut bytes = [0; 512];
         match stream.try_read(&mut bytes) {
@@ -133,7 +140,8 @@ async fn serve_http1(connection: Rc<Connection>, stream: Stream) {
                 if watch.is_expired() {
                     return;
                 }
-                if watch.is_draining() {
+                // One without a request ends with its next one, or by the sweep.
+                if watch.is_draining() && watch.is_busy() {
                     serving.as_mut().graceful_shutdown();
                 }
             }

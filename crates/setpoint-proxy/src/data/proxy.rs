@@ -193,6 +193,8 @@ impl Proxy {
     /// Accepts no more connections, lets requests finish, and gives up what is left after the time given.
     pub fn drain(mut self, time: Duration) {
         self.tell(|| Command::Drain(time));
+        // Where nobody has taken the sockets over, clients are refused from now on, and do not wait in vain.
+        self.control.lock().open.clear();
         self.join();
     }
 

@@ -79,7 +79,12 @@ fn request_id(connection: &Connection, headers: &HeaderMap) -> HeaderValue {
     });
     given.cloned().unwrap_or_else(|| {
         let (high, low) = (connection.worker.random(), connection.worker.random());
-        HeaderValue::try_from(format!("{high:016x}{low:016x}")).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        let mut digits = [0; 32];
+        for (place, digit) in digits.iter_mut().enumerate() {
+            let half = if place < 16 { high } else { low };
+            *digit = b"0123456789abcdef"[(half >> (4 * (place % 16)) & 15) as usize];
+        }
+        HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("none"))
     })
 }
 

@@ -197,10 +197,11 @@ impl Pool {
         let max_idle = if request.method().is_idempotent() { Duration::MAX } else { SURELY_OPEN };
         loop {
             let (mut sender, is_new) = match way.is_http2 {
-                true => return self.send_http2(way, request, lease).await,
+                // What is rare has its state on the heap, so that every request is smaller.
+                true => return Box::pin(self.send_http2(way, request, lease)).await,
                 false => match self.take(way.endpoint.id, max_idle) {
                     Some(sender) => (sender, false),
-                    None => (open_http1(way).await.map_err(SendError::Connect)?, true),
+                    None => (Box::pin(open_http1(way)).await.map_err(SendError::Connect)?, true),
                 },
             };
             match sender.try_send_request(request).await {

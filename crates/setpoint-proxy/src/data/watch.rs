@@ -65,10 +65,14 @@ pub(crate) struct Watch {
     upgrade: AtomicU8,
     reader: Mutex<Option<Waker>>,
     expired: AtomicBool,
-    draining: AtomicBool,
+    /// When it was told to end after what it does; zero is not at all.
+    draining_since: AtomicU64,
     /// Wakes the connection's task after one of the above was set.
     pub(crate) changed: Notify,
 }
+
+/// So long the next request may take on a connection that is to end.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 const UNDECIDED: u8 = 0;
 const ACCEPTED: u8 = 1;
@@ -86,6 +90,13 @@ impl Watch {
 
     pub(crate) fn begin_request(&self) {
         self.active.fetch_add(1, Relaxed);
+        if self.is_draining() {
+            self.changed.notify_one();
+        }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.active.load(Relaxed) > 0
     }
 
     /// The time until the next request is counted from the end of this one.
@@ -152,11 +163,13 @@ impl Watch {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
+        self.draining_since.load(Relaxed) != 0
     }
 
-    pub(crate) fn drain(&self) {
-        if !self.draining.swap(true, Relaxed) {
+    /// It ends after the request that it serves, or the next one, or when none comes for a moment: a client that is just
+    /// sending one is not turned away.
+    pub(crate) fn drain(&self, now_ms: u64) {
+        if self.draining_since.compare_exchange(0, now_ms.max(1), Relaxed, Relaxed).is_ok() {
             self.changed.notify_one();
         }
     }
@@ -180,7 +193,10 @@ impl Watch {
             phase if phase == Phase::Lingering as u8 => longer(since, Duration::from_secs(1)),
             _ => is_idle && longer(since, patience.idle),
         };
-        is_stuck || reads_too_long
+        let drained_since = self.draining_since.load(Relaxed);
+        let is_drained =
+            drained_since != 0 && self.is_idle_since().is_some() && longer(drained_since.max(since), LAST_CALL);
+        is_stuck || reads_too_long || is_drained
     }
 
     /// Whether it could be closed without interrupting anything.

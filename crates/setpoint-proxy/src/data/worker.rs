@@ -186,7 +186,7 @@ impl Worker {
         self.shared.connections.fetch_add(1, Relaxed);
         self.connections.borrow_mut().insert(id, Arc::clone(watch));
         if self.is_draining.get() {
-            watch.drain();
+            watch.drain(self.clock_ms());
         }
         Registered { worker: Rc::clone(self), id }
     }
@@ -222,7 +222,7 @@ impl Worker {
     async fn drain(&self, time: Duration) {
         self.is_draining.set(true);
         for watch in self.connections.borrow().values() {
-            watch.drain();
+            watch.drain(self.shared.now_ms());
         }
         let end = Instant::now() + time;
         while !self.connections.borrow().is_empty() && Instant::now() < end {

@@ -278,12 +278,20 @@ fn a_proxy_that_drains_finishes_what_it_began() -> Result<()> {
     let at = address(&proxy)?;
     let mut idle = Client::new(&proxy)?;
     idle.get("/", "")?;
+    // One that is accepted and has not said anything yet.
+    let mut fresh = Client::new(&proxy)?;
+    fresh.stream = Some(TcpStream::connect(at)?);
+    eventually("both are accepted", || Ok(proxy.snapshot().connections == 2))?;
     let requests: Vec<_> = ["--http1.1", "--http2-prior-knowledge"]
         .map(|version| std::thread::spawn(move || curl(&[version, "-i", &format!("http://{at}/slow?500")])))
         .into();
     eventually("both are under way", || Ok(proxy.in_flight_to(backend.address) == 2))?;
     let began = Instant::now();
-    proxy.drain(SOON);
+    let draining = std::thread::spawn(move || proxy.drain(SOON));
+    eventually("nobody is accepted any more", || Ok(TcpStream::connect(at).is_err()))?;
+    let (status, head, _) = fresh.get("/", "")?;
+    ensure!(status == 200 && head.contains("connection: close"), "{head}");
+    draining.join().expect("a thread");
     ensure!(began.elapsed() < Duration::from_secs(10), "it waited for an idle connection");
     for request in requests {
         let answer = request.join().expect("a thread")?;
