@@ -13,24 +13,30 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::Problem;
-use super::body::RequestBody;
+use super::body::{AttemptBody, RequestBody};
 use super::exchange::Exchange;
 use super::live::Live;
 use super::outgoing;
 use super::service::too_large;
 use super::upstream::{Lease, SendError, Way};
 use super::worker::Worker;
-use crate::table::{CompiledRoute, GroupId, Protocol};
+use crate::table::{CompiledRoute, GroupId, Protocol, RouteId};
 
 /// A request that has to be brought to a group.
-pub(crate) struct Errand<'a> {
-    pub(crate) worker: &'a Rc<Worker>,
-    pub(crate) live: &'a Arc<Live>,
+pub(crate) struct Errand {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) live: Arc<Live>,
     pub(crate) group: GroupId,
-    pub(crate) route: &'a CompiledRoute,
+    pub(crate) route: RouteId,
     pub(crate) parts: Parts,
-    pub(crate) body: &'a Rc<RequestBody>,
+    pub(crate) body: Rc<RequestBody>,
     pub(crate) deadline: Option<Instant>,
+}
+
+impl Errand {
+    fn route(&self) -> &CompiledRoute {
+        self.live.table.route(self.route)
+    }
 }
 
 /// The head of a backend's answer, and the use of its connection until the end of the body.
@@ -47,9 +53,10 @@ enum Failed {
     RequestTimeout,
 }
 
-pub(crate) async fn run(mut errand: Errand<'_>, exchange: &mut Exchange) -> Result<Answer, Problem> {
-    let group = errand.live.group(errand.group);
-    if errand.live.table.group(errand.group).protocol == Protocol::Http2 {
+pub(crate) async fn run(errand: &mut Errand, exchange: &mut Exchange) -> Result<Answer, Problem> {
+    let live = Arc::clone(&errand.live);
+    let group = live.group(errand.group);
+    if live.table.group(errand.group).protocol == Protocol::Http2 {
         outgoing::to_http2(&mut errand.parts, group.tls.is_some());
     }
     let mut tried: Vec<usize> = Vec::new();
@@ -59,12 +66,12 @@ pub(crate) async fn run(mut errand: Errand<'_>, exchange: &mut Exchange) -> Resu
         let random = errand.worker.random();
         let picked = group.pick(random, now_ms, &tried).or_else(|| group.pick(random, now_ms, &[]));
         let Some(place) = picked.or_else(|| (0..group.endpoints.len()).next()) else {
-            return Err(failure(&errand, &Failed::Unreached("it has no endpoint".to_owned())));
+            return Err(failure(errand, &Failed::Unreached("it has no endpoint".to_owned())));
         };
-        let is_last = tried.len() as u32 >= errand.route.limits.retries || !errand.body.can_be_sent_again();
+        let is_last = tried.len() as u32 >= errand.route().limits.retries || !errand.body.can_be_sent_again();
         exchange.attempts += 1;
         exchange.endpoint = Some(group.endpoints[place].address);
-        let failed = match attempt(&mut errand, place, is_last).await {
+        let failed = match attempt(errand, place, is_last).await {
             Ok(answer) => {
                 // A gateway's complaint is about what is behind this endpoint; other errors are the application's own.
                 let is_success = !matches!(answer.response.status().as_u16(), 502..=504);
@@ -73,11 +80,11 @@ pub(crate) async fn run(mut errand: Errand<'_>, exchange: &mut Exchange) -> Resu
             }
             Err(failed) => failed,
         };
-        if let Some(problem) = clients_fault(&errand) {
+        if let Some(problem) = clients_fault(errand) {
             return Err(problem);
         }
         if matches!(failed, Failed::RequestTimeout) {
-            return Err(failure(&errand, &failed));
+            return Err(failure(errand, &failed));
         }
         group.note(place, false, errand.worker.shared.now_ms());
         tracing::debug!(endpoint = %group.endpoints[place].address, "an attempt failed");
@@ -89,12 +96,40 @@ pub(crate) async fn run(mut errand: Errand<'_>, exchange: &mut Exchange) -> Resu
             _ => errand.parts.method.is_idempotent() && errand.body.can_be_sent_again() && group.shared.budget.spend(),
         };
         if is_last || !may_repeat || !errand.body.can_be_sent_again() {
-            return Err(failure(&errand, &failed));
+            return Err(failure(errand, &failed));
         }
     }
 }
 
-async fn attempt(errand: &mut Errand<'_>, place: usize, is_last: bool) -> Result<Answer, Failed> {
+async fn attempt(errand: &mut Errand, place: usize, is_last: bool) -> Result<Answer, Failed> {
+    let (way, request) = outfit(errand, place, is_last)?;
+    let kept = errand.worker.shared.limits.idle_per_endpoint;
+    let mut lease = Lease::new(&way, &errand.body, &errand.worker.pool, kept);
+    let attempt_end = errand.route().timeouts.attempt_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let pool = &errand.worker.pool;
+    let sent = match [attempt_end, errand.deadline].into_iter().flatten().min() {
+        None => pool.send(&way, request, &mut lease).await,
+        Some(end) => match Box::pin(timeout_at(end, pool.send(&way, request, &mut lease))).await {
+            Ok(sent) => sent,
+            Err(_) if errand.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                return Err(Failed::RequestTimeout);
+            }
+            Err(_) => return Err(Failed::AttemptTimeout),
+        },
+    };
+    match sent {
+        Ok(response) => {
+            let (live, worker, id) = (Arc::clone(&errand.live), Rc::clone(&errand.worker), errand.group);
+            lease.on_failure(move || live.group(id).note(place, false, worker.shared.now_ms()));
+            Ok(Answer { response, lease })
+        }
+        Err(SendError::Connect(error)) => Err(Failed::Unreached(chain(&error))),
+        Err(SendError::Broken(error)) => Err(Failed::Broken(chain(&error))),
+    }
+}
+
+/// The way to an endpoint, and the request as it is sent there. The last attempt takes the head along; others copy it.
+fn outfit(errand: &mut Errand, place: usize, is_last: bool) -> Result<(Way, Request<AttemptBody>), Failed> {
     let group = errand.live.group(errand.group);
     let compiled = errand.live.table.group(errand.group);
     let tls = match (&group.tls, &compiled.tls) {
@@ -106,7 +141,7 @@ async fn attempt(errand: &mut Errand<'_>, place: usize, is_last: bool) -> Result
         endpoint: Arc::clone(&group.endpoints[place]),
         is_http2: compiled.protocol == Protocol::Http2,
         tls,
-        connect_timeout: Duration::from_millis(errand.route.timeouts.connect_ms),
+        connect_timeout: Duration::from_millis(errand.route().timeouts.connect_ms),
     };
     let mut request = Request::new(errand.body.attempt());
     if is_last {
@@ -120,36 +155,13 @@ async fn attempt(errand: &mut Errand<'_>, place: usize, is_last: bool) -> Result
         *request.version_mut() = errand.parts.version;
         *request.headers_mut() = errand.parts.headers.clone();
     }
-    let kept = errand.worker.shared.limits.idle_per_endpoint;
-    let mut lease = Lease::new(&way, errand.body, &errand.worker.pool, kept);
-    let attempt_end = errand.route.timeouts.attempt_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-    let end = [attempt_end, errand.deadline].into_iter().flatten().min();
-    let sending = errand.worker.pool.send(&way, request, &mut lease);
-    let sent = match end {
-        None => sending.await,
-        Some(end) => match Box::pin(timeout_at(end, sending)).await {
-            Ok(sent) => sent,
-            Err(_) if errand.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                return Err(Failed::RequestTimeout);
-            }
-            Err(_) => return Err(Failed::AttemptTimeout),
-        },
-    };
-    match sent {
-        Ok(response) => {
-            let (live, worker, id) = (Arc::clone(errand.live), Rc::clone(errand.worker), errand.group);
-            lease.on_failure(move || live.group(id).note(place, false, worker.shared.now_ms()));
-            Ok(Answer { response, lease })
-        }
-        Err(SendError::Connect(error)) => Err(Failed::Unreached(chain(&error))),
-        Err(SendError::Broken(error)) => Err(Failed::Broken(chain(&error))),
-    }
+    Ok((way, request))
 }
 
 /// What went wrong because of what the client sent, or did not send.
-fn clients_fault(errand: &Errand<'_>) -> Option<Problem> {
+fn clients_fault(errand: &Errand) -> Option<Problem> {
     if errand.body.is_too_large.get() {
-        return Some(too_large(errand.route, errand.route.limits.request_body_bytes.unwrap_or(0)));
+        return Some(too_large(errand.route(), errand.route().limits.request_body_bytes.unwrap_or(0)));
     }
     errand
         .body
@@ -158,7 +170,7 @@ fn clients_fault(errand: &Errand<'_>) -> Option<Problem> {
         .then(|| Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", "The body did not arrive in time.").closing())
 }
 
-fn failure(errand: &Errand<'_>, failed: &Failed) -> Problem {
+fn failure(errand: &Errand, failed: &Failed) -> Problem {
     let title = &errand.live.table.group(errand.group).title;
     let timeout = StatusCode::GATEWAY_TIMEOUT;
     match failed {

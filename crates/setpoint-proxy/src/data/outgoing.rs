@@ -34,6 +34,8 @@ pub(crate) fn prepare(
         is_trusted: connection.is_trusted,
     };
     let headers = &mut parts.headers;
+    // Room for what is added, at once.
+    headers.reserve(8);
     forwarded::write(headers, &arrival);
     let rewrite = route.rewrite.as_ref();
     let host = rewrite.and_then(|rewrite| rewrite.host.as_deref()).unwrap_or(authority);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, SET_COOKIE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use tokio::time::Instant;
 
 use super::answer::{Problem, Reader, redirect, response};
@@ -22,7 +23,7 @@ use crate::hop_by_hop;
 use crate::stickiness;
 use crate::table::{
     CompiledAction, CompiledListener, CompiledRoute, CompiledSplit, Found, GroupId, NotFound, Protocol, RequestHead,
-    SetId, host_of, port_of,
+    RouteId, SetId, host_of, port_of,
 };
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -43,17 +44,23 @@ pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>
     let request_id = request_id(&connection, request.headers());
     exchange.request_id = Some(request_id.clone());
     let live = Arc::clone(exchange.live());
-    let mut answered = match Box::pin(answer(&connection, &live, request, &mut exchange)).await {
-        Ok(response) => response,
-        Err(problem) => {
-            exchange.reason = Some(problem.reason);
-            let mut response = response(&problem, reader, Some(&request_id));
-            if exchange.version == Version::HTTP_2 {
-                response.headers_mut().remove(http::header::CONNECTION);
-            }
-            response
-        }
+    // Deciding is synchronous, so that what it needs takes no room while the request is under way.
+    let answered = match decide(&connection, &live, request, &mut exchange) {
+        Ok(Decision::Answer(response)) => Ok(response),
+        Ok(Decision::Forward(mut forwarding)) => match run(&mut forwarding.errand, &mut exchange).await {
+            Ok(answer) => pass_on(*forwarding, answer, &mut exchange),
+            Err(problem) => Err(body_problem(&connection).unwrap_or(problem)),
+        },
+        Err(problem) => Err(problem),
     };
+    let mut answered = answered.unwrap_or_else(|problem| {
+        exchange.reason = Some(problem.reason);
+        let mut response = response(&problem, reader, Some(&request_id));
+        if exchange.version == Version::HTTP_2 {
+            response.headers_mut().remove(http::header::CONNECTION);
+        }
+        response
+    });
     if connection.watch.is_upgrade_awaited_by(place) && answered.status() != StatusCode::SWITCHING_PROTOCOLS {
         connection.watch.decide_upgrade(false);
     }
@@ -88,12 +95,27 @@ fn request_id(connection: &Connection, headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-async fn answer(
+/// What becomes of a request.
+enum Decision {
+    Answer(Response<ResponseBody>),
+    Forward(Box<Forwarding>),
+}
+
+/// A request that is to be brought to a backend, and what its answer has to be given.
+struct Forwarding {
+    connection: Rc<Connection>,
+    errand: Errand,
+    route: RouteId,
+    upgrade: Option<OnUpgrade>,
+    cookie: Option<HeaderValue>,
+}
+
+fn decide(
     connection: &Rc<Connection>,
     live: &Arc<Live>,
     request: Request<Incoming>,
-    exchange: &mut Box<Exchange>,
-) -> Result<Response<ResponseBody>, Problem> {
+    exchange: &mut Exchange,
+) -> Result<Decision, Problem> {
     // The one asks for a tunnel, the other shows what was added on the way.
     if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
         let what = format!("{} is not served.", request.method());
@@ -111,7 +133,7 @@ async fn answer(
         }
     };
     if let Some(port) = redirect_to_https_port {
-        return to_https(&authority, port, &request);
+        return to_https(&authority, port, &request).map(Decision::Answer);
     }
     let found = find(live, set, &authority, &request)?;
     let route = live.table.route(found.route);
@@ -126,10 +148,11 @@ async fn answer(
     match &route.action {
         CompiledAction::Redirect(rule) => outgoing::redirect_location(rule, connection, &authority, &request, found)
             .and_then(|location| redirect(StatusCode::from_u16(rule.status).ok()?, &location))
+            .map(Decision::Answer)
             .ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "redirect", "The request cannot be redirected.")),
         CompiledAction::Forward(split) => {
             let arrived = Arrived { connection, live, found, route, authority: &authority };
-            forward(&arrived, split, request, exchange).await
+            forward(&arrived, split, request, exchange).map(|forwarding| Decision::Forward(Box::new(forwarding)))
         }
     }
 }
@@ -199,12 +222,12 @@ struct Arrived<'a> {
     authority: &'a str,
 }
 
-async fn forward(
+fn forward(
     arrived: &Arrived<'_>,
     split: &CompiledSplit,
     mut request: Request<Incoming>,
-    exchange: &mut Box<Exchange>,
-) -> Result<Response<ResponseBody>, Problem> {
+    exchange: &mut Exchange,
+) -> Result<Forwarding, Problem> {
     let Arrived { connection, live, route, .. } = *arrived;
     if let Some(limit) = route.limits.request_body_bytes
         && declared_bytes(request.headers()).is_some_and(|bytes| bytes > limit)
@@ -246,28 +269,35 @@ async fn forward(
         parts.headers.insert(X_REQUEST_ID, id.clone());
     }
     let deadline = route.timeouts.request_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-    let errand = Errand { worker: &connection.worker, live, group, route, parts, body: &body, deadline };
-    let sent = run(errand, exchange).await;
-    let is_switched = matches!(&sent, Ok(answer) if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS);
-    let Answer { mut response, lease } = sent.map_err(|problem| match connection.watch.body_refusal() {
-        Some(refusal) => {
-            connection.worker.shared.refused(refusal);
-            Problem::new(StatusCode::BAD_REQUEST, "malformed", format!("The body is refused: {refusal}.")).closing()
-        }
-        None => problem,
-    })?;
-    if is_switched {
-        return super::upgrade::switch(connection, response, lease, upgrade, exchange);
+    let cookie =
+        source.and_then(|source| stickiness::cookie(split.sticky.as_ref(), point, source, connection.is_https));
+    let live = Arc::clone(live);
+    let route = arrived.found.route;
+    let errand = Errand { worker: Rc::clone(&connection.worker), live, group, route, parts, body, deadline };
+    Ok(Forwarding { connection: Rc::clone(connection), errand, route, upgrade, cookie })
+}
+
+/// Gives a backend's answer what the route adds to it.
+fn pass_on(forwarding: Forwarding, answer: Answer, exchange: &mut Exchange) -> Result<Response<ResponseBody>, Problem> {
+    let Forwarding { connection, errand, route, upgrade, cookie } = forwarding;
+    let Answer { mut response, lease } = answer;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return super::upgrade::switch(&connection, response, lease, upgrade, exchange);
     }
     hop_by_hop::remove(response.headers_mut());
-    route.response_headers.apply(response.headers_mut());
-    if let Some(source) = source
-        && let Some(cookie) = stickiness::cookie(split.sticky.as_ref(), point, source, connection.is_https)
-    {
+    errand.live.table.route(route).response_headers.apply(response.headers_mut());
+    if let Some(cookie) = cookie {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
     *response.version_mut() = Version::HTTP_11;
-    Ok(response.map(|incoming| ResponseBody::backend(incoming, lease, deadline)))
+    Ok(response.map(|incoming| ResponseBody::backend(incoming, lease, errand.deadline)))
+}
+
+/// What was wrong with a body that broke off, if the scanner refused it.
+fn body_problem(connection: &Connection) -> Option<Problem> {
+    let refusal = connection.watch.body_refusal()?;
+    connection.worker.shared.refused(refusal);
+    Some(Problem::new(StatusCode::BAD_REQUEST, "malformed", format!("The body is refused: {refusal}.")).closing())
 }
 
 fn declared_bytes(headers: &HeaderMap) -> Option<u64> {

@@ -23,7 +23,7 @@ pub(crate) fn switch(
     mut response: Response<Incoming>,
     lease: Lease,
     client: Option<OnUpgrade>,
-    exchange: &mut Box<Exchange>,
+    exchange: &mut Exchange,
 ) -> Result<Response<ResponseBody>, Problem> {
     let (Some(client), Some(protocol)) = (client, response.headers().get(UPGRADE).cloned()) else {
         let what = "The endpoint changes the protocol without being asked to.";

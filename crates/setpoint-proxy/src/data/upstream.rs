@@ -23,6 +23,8 @@ use super::body::{AttemptBody, RequestBody};
 use super::live::EndpointState;
 use super::wire::Wire;
 
+/// As much of an answer waits in memory for a client that reads slowly; a head has to fit in.
+const BUFFER: usize = 128 * 1024;
 /// Streams that one HTTP/2 connection carries before another is opened.
 const STREAMS: u32 = 100;
 
@@ -297,8 +299,10 @@ fn late() -> io::Error {
 }
 
 async fn open_http1(way: &Way) -> io::Result<http1::SendRequest<AttemptBody>> {
-    let (sender, connection) =
-        http1::handshake::<_, AttemptBody>(TokioIo::new(open(way).await?)).await.map_err(io::Error::other)?;
+    let io = TokioIo::new(open(way).await?);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(BUFFER);
+    let (sender, connection) = builder.handshake::<_, AttemptBody>(io).await.map_err(io::Error::other)?;
     tokio::task::spawn_local(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to an endpoint ended");
