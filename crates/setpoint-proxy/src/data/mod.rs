@@ -11,6 +11,7 @@ mod listeners;
 mod live;
 mod outgoing;
 mod proxy;
+mod relay;
 mod service;
 mod shared;
 mod stream;

@@ -46,7 +46,7 @@ pub(crate) async fn serve(connection: Rc<Connection>, request: Request<Incoming>
     let live = Arc::clone(exchange.live());
     // Deciding is synchronous, so that what it needs takes no room while the request is under way.
     let answered = match decide(&connection, &live, request, &mut exchange) {
-        Ok(Decision::Answer(response)) => Ok(response),
+        Ok(Decision::Answer(response)) => Ok(*response),
         Ok(Decision::Forward(mut forwarding)) => match run(&mut forwarding.errand, &mut exchange).await {
             Ok(answer) => pass_on(*forwarding, answer, &mut exchange),
             Err(problem) => Err(body_problem(&connection).unwrap_or(problem)),
@@ -97,7 +97,7 @@ fn request_id(connection: &Connection, headers: &HeaderMap) -> HeaderValue {
 
 /// What becomes of a request.
 enum Decision {
-    Answer(Response<ResponseBody>),
+    Answer(Box<Response<ResponseBody>>),
     Forward(Box<Forwarding>),
 }
 
@@ -133,7 +133,7 @@ fn decide(
         }
     };
     if let Some(port) = redirect_to_https_port {
-        return to_https(&authority, port, &request).map(Decision::Answer);
+        return to_https(&authority, port, &request).map(|response| Decision::Answer(Box::new(response)));
     }
     let found = find(live, set, &authority, &request)?;
     let route = live.table.route(found.route);
@@ -148,7 +148,7 @@ fn decide(
     match &route.action {
         CompiledAction::Redirect(rule) => outgoing::redirect_location(rule, connection, &authority, &request, found)
             .and_then(|location| redirect(StatusCode::from_u16(rule.status).ok()?, &location))
-            .map(Decision::Answer)
+            .map(|response| Decision::Answer(Box::new(response)))
             .ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "redirect", "The request cannot be redirected.")),
         CompiledAction::Forward(split) => {
             let arrived = Arrived { connection, live, found, route, authority: &authority };

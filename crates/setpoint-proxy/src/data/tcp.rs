@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 
 use super::connection::configure;
 use super::live::{EndpointState, Live};
+use super::relay::relay;
 use super::shared::unix_s;
 use super::upstream::{Way, connect};
 use super::watch::Watch;
@@ -52,8 +52,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, listener: Rc<str>, mut client: Tcp
         None => None,
         Some((mut backend, _in_flight)) => {
             let _configured = configure(&client);
-            // A connection that breaks off was carried all the same.
-            Some(copy_bidirectional(&mut client, &mut backend).await.unwrap_or_default())
+            Some(relay(&mut client, &mut backend).await)
         }
     };
     let (up, down) = carried.unwrap_or_default();
