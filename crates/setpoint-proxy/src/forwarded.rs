@@ -74,7 +74,16 @@ pub struct Arrival<'a> {
     /// The authority that the client asked for.
     pub authority: &'a str,
     pub port: u16,
-    pub is_trusted: bool,
+}
+
+/// What is told of a client, ready to be put into the headers of each of its requests.
+#[derive(Clone, Debug)]
+pub struct Told {
+    peer: HeaderValue,
+    forwarded: HeaderValue,
+    proto: HeaderValue,
+    host: Option<HeaderValue>,
+    port: HeaderValue,
 }
 
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -82,20 +91,34 @@ pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-ho
 pub const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Writes the headers that tell of the client. A trusted peer's are kept and continued; anybody else's are replaced.
-pub fn write(headers: &mut HeaderMap, arrival: &Arrival<'_>) {
-    if !arrival.is_trusted {
-        remove_untrusted(headers);
+impl Told {
+    pub fn new(arrival: &Arrival<'_>) -> Self {
+        let peer = arrival.peer.to_canonical();
+        let proto = if arrival.is_https { "https" } else { "http" };
+        let value = |text: &str| HeaderValue::from_str(text).ok();
+        Self {
+            peer: value(&peer.to_string()).unwrap_or_else(|| HeaderValue::from_static("unknown")),
+            forwarded: value(&element(peer, arrival.authority, proto))
+                .unwrap_or_else(|| HeaderValue::from_static("for=unknown")),
+            proto: HeaderValue::from_static(proto),
+            host: value(arrival.authority),
+            port: HeaderValue::from(arrival.port),
+        }
     }
-    let peer = arrival.peer.to_canonical();
-    let proto = if arrival.is_https { "https" } else { "http" };
-    append_to(headers, X_FORWARDED_FOR, &format!("{peer}"));
-    append_to(headers, http::header::FORWARDED, &element(peer, arrival.authority, proto));
-    keep_or_set(headers, X_FORWARDED_PROTO, HeaderValue::from_static(proto));
-    if let Ok(host) = HeaderValue::from_str(arrival.authority) {
-        keep_or_set(headers, X_FORWARDED_HOST, host);
+
+    /// Writes the headers that tell of the client. A trusted peer's are kept and continued; anybody else's are replaced.
+    pub fn write(&self, headers: &mut HeaderMap, is_trusted: bool) {
+        if !is_trusted {
+            remove_untrusted(headers);
+        }
+        append_to(headers, X_FORWARDED_FOR, &self.peer);
+        append_to(headers, http::header::FORWARDED, &self.forwarded);
+        keep_or_set(headers, X_FORWARDED_PROTO, &self.proto);
+        if let Some(host) = &self.host {
+            keep_or_set(headers, X_FORWARDED_HOST, host);
+        }
+        keep_or_set(headers, X_FORWARDED_PORT, &self.port);
     }
-    keep_or_set(headers, X_FORWARDED_PORT, HeaderValue::from(arrival.port));
 }
 
 fn element(peer: IpAddr, authority: &str, proto: &str) -> String {
@@ -112,11 +135,9 @@ fn element(peer: IpAddr, authority: &str, proto: &str) -> String {
     text
 }
 
-fn append_to(headers: &mut HeaderMap, name: HeaderName, element: &str) {
+fn append_to(headers: &mut HeaderMap, name: HeaderName, element: &HeaderValue) {
     if !headers.contains_key(&name) {
-        if let Ok(value) = HeaderValue::from_str(element) {
-            headers.insert(name, value);
-        }
+        headers.insert(name, element.clone());
         return;
     }
     let before: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
@@ -125,8 +146,8 @@ fn append_to(headers: &mut HeaderMap, name: HeaderName, element: &str) {
     }
 }
 
-fn keep_or_set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
-    headers.entry(name).or_insert(value);
+fn keep_or_set(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
+    headers.entry(name).or_insert_with(|| value.clone());
 }
 
 fn remove_untrusted(headers: &mut HeaderMap) {
@@ -159,12 +180,12 @@ fn is_disguised(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn forwarded(pairs: &[(&'static str, &'static str)], arrival: &Arrival<'_>) -> HeaderMap {
+    fn forwarded(pairs: &[(&'static str, &'static str)], arrival: &Arrival<'_>, is_trusted: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        write(&mut headers, arrival);
+        Told::new(arrival).write(&mut headers, is_trusted);
         headers
     }
 
@@ -173,7 +194,6 @@ mod tests {
         is_https: true,
         authority: "shop.test:8443",
         port: 8443,
-        is_trusted: false,
     };
 
     #[test]
@@ -188,7 +208,7 @@ mod tests {
             ("proxy", "http://evil.test"),
             ("x-other", "stays"),
         ];
-        let headers = forwarded(&claims, &ARRIVAL);
+        let headers = forwarded(&claims, &ARRIVAL, false);
         let mut shown: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
         shown.sort();
@@ -213,7 +233,7 @@ mod tests {
             ("forwarded", "for=198.51.100.1"),
             ("x-forwarded-proto", "http"),
         ];
-        let headers = forwarded(&claims, &Arrival { is_trusted: true, authority: "shop.test", ..ARRIVAL });
+        let headers = forwarded(&claims, &Arrival { authority: "shop.test", ..ARRIVAL }, true);
         assert_eq!(headers["x-forwarded-for"], "198.51.100.1, 203.0.113.9, 192.0.2.7");
         assert_eq!(headers["forwarded"], "for=198.51.100.1, for=192.0.2.7;host=shop.test;proto=https");
         assert_eq!(headers["x-forwarded-proto"], "http");

@@ -1,5 +1,6 @@
 //! One connection of a client, from its acceptance to its end: TLS, the choice of HTTP version, and hyper.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -21,8 +22,9 @@ use super::stream::{Stream, Transport};
 use super::upstream::LocalExecutor;
 use super::watch::{Phase, Watch};
 use super::worker::Worker;
-use crate::forwarded::is_trusted;
+use crate::forwarded::{Arrival, Told, is_trusted};
 use crate::head::Scanner;
+use crate::table::port_of;
 
 /// How an HTTP/2 connection with prior knowledge begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -38,6 +40,25 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     pub(crate) is_https: bool,
     pub(crate) is_trusted: bool,
+    /// What backends are told of the client, as it was for the last authority it asked for.
+    told: RefCell<Option<(Rc<str>, Rc<Told>)>>,
+}
+
+impl Connection {
+    /// What backends are told of the client of a request for this authority.
+    pub(crate) fn told(&self, authority: &Rc<str>) -> Rc<Told> {
+        let mut last = self.told.borrow_mut();
+        if let Some((known, told)) = &*last
+            && known == authority
+        {
+            return Rc::clone(told);
+        }
+        let port = port_of(authority).unwrap_or(if self.is_https { 443 } else { 80 });
+        let arrival = Arrival { peer: self.peer.ip(), is_https: self.is_https, authority, port };
+        let told = Rc::new(Told::new(&arrival));
+        *last = Some((Rc::clone(authority), Rc::clone(&told)));
+        told
+    }
 }
 
 /// Serves a connection until it ends.
@@ -59,7 +80,8 @@ pub(crate) async fn serve_connection(
     let is_trusted = is_trusted(&worker.live().table.spec().trusted_proxies, peer.ip().to_canonical());
     let scanner = (!is_http2).then(|| Scanner::new(worker.shared.limits.head));
     let stream = Stream::new(transport, scanner, first, Arc::clone(&watch), Arc::clone(&worker.clock));
-    let connection = Rc::new(Connection { worker, watch, listener, peer, is_https, is_trusted });
+    let connection =
+        Rc::new(Connection { worker, watch, listener, peer, is_https, is_trusted, told: RefCell::default() });
     if connection.watch.is_draining() {
         connection.watch.changed.notify_one();
     }

@@ -1,5 +1,7 @@
 //! What a backend gets to see of a request: its target, its headers, and what is told of the client.
 
+use std::rc::Rc;
+
 use http::header::{COOKIE, EXPECT, HOST};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -7,7 +9,6 @@ use http::{HeaderValue, Request, Uri, Version};
 use hyper::body::Incoming;
 
 use super::connection::Connection;
-use crate::forwarded::{self, Arrival};
 use crate::hop_by_hop;
 use crate::table::{CompiledRoute, Found, PathRewrite, Redirect, host_of, port_of};
 
@@ -15,7 +16,7 @@ use crate::table::{CompiledRoute, Found, PathRewrite, Redirect, host_of, port_of
 pub(crate) fn prepare(
     parts: &mut Parts,
     connection: &Connection,
-    authority: &str,
+    authority: &Rc<str>,
     found: Found,
     route: &CompiledRoute,
 ) {
@@ -26,20 +27,14 @@ pub(crate) fn prepare(
     if parts.version == Version::HTTP_2 {
         join_cookies(parts);
     }
-    let arrival = Arrival {
-        peer: connection.peer.ip(),
-        is_https: connection.is_https,
-        authority,
-        port: port_of(authority).unwrap_or(if connection.is_https { 443 } else { 80 }),
-        is_trusted: connection.is_trusted,
-    };
     let headers = &mut parts.headers;
     // Room for what is added, at once.
     headers.reserve(8);
-    forwarded::write(headers, &arrival);
+    connection.told(authority).write(headers, connection.is_trusted);
     let rewrite = route.rewrite.as_ref();
     let host = rewrite.and_then(|rewrite| rewrite.host.as_deref()).unwrap_or(authority);
-    if let Ok(host) = HeaderValue::from_str(host) {
+    let is_same_host = headers.get(HOST).is_some_and(|given| given == host);
+    if !is_same_host && let Ok(host) = HeaderValue::from_str(host) {
         headers.insert(HOST, host);
     }
     route.request_headers.apply(headers);

@@ -219,7 +219,7 @@ struct Arrived<'a> {
     live: &'a Arc<Live>,
     found: Found,
     route: &'a CompiledRoute,
-    authority: &'a str,
+    authority: &'a Rc<str>,
 }
 
 fn forward(
