@@ -60,7 +60,8 @@ impl GroupHealth {
         }
         health.failures = 0;
         health.ejections += 1;
-        health.ejected_until_ms = now_ms + self.rules.base_ms * health.ejections.min(MAX_FACTOR);
+        let length_ms = self.rules.base_ms.saturating_mul(health.ejections.min(MAX_FACTOR));
+        health.ejected_until_ms = now_ms.saturating_add(length_ms);
         Some(health.ejected_until_ms)
     }
 

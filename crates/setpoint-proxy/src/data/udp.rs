@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::live::{EndpointState, GroupShared};
@@ -43,6 +44,8 @@ impl Drop for Flow {
 pub(crate) async fn serve(worker: Rc<Worker>, listener: Rc<str>, socket: UdpSocket) {
     let socket = Rc::new(socket);
     let flows = Flows::default();
+    // They end with the listener, and then its address is free.
+    let mut answering = JoinSet::new();
     let mut datagram = vec![0; DATAGRAM];
     loop {
         let (count, client) = match socket.recv_from(&mut datagram).await {
@@ -59,13 +62,9 @@ pub(crate) async fn serve(worker: Rc<Worker>, listener: Rc<str>, socket: UdpSock
             Some(flow) => flow,
             None => match open(&worker, &listener, client, &flows).await {
                 Some(flow) => {
-                    tokio::task::spawn_local(answer(
-                        Rc::clone(&worker),
-                        Rc::clone(&socket),
-                        Rc::clone(&flow),
-                        client,
-                        Rc::clone(&flows),
-                    ));
+                    while answering.try_join_next().is_some() {}
+                    let (socket, flows) = (Rc::clone(&socket), Rc::clone(&flows));
+                    answering.spawn_local(answer(Rc::clone(&worker), socket, Rc::clone(&flow), client, flows));
                     flow
                 }
                 None => continue,

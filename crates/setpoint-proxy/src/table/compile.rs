@@ -34,6 +34,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Thirty days: whoever waits longer waits without a limit.
+const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
+
 #[derive(Default)]
 struct Compiler {
     faults: Vec<Fault>,
@@ -161,6 +164,10 @@ impl Compiler {
                 }
             },
         };
+        let times = [route.timeouts.request_ms, route.timeouts.attempt_ms, Some(route.timeouts.connect_ms)];
+        if times.into_iter().flatten().any(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
+            self.fault(format!("{at}.timeouts"), format!("a time is not between 1 and {MAX_TIMEOUT_MS} ms"));
+        }
         let rewrites = [route.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref())];
         for rewrite in rewrites.into_iter().flatten() {
             let (PathRewrite::Full(path) | PathRewrite::Prefix(path)) = rewrite;

@@ -179,7 +179,8 @@ fn the_matched_part_of_the_path_is_told() {
 #[test]
 fn a_table_with_faults_is_refused() {
     type Spoil = fn(&mut TableSpec);
-    let rows: [(&str, Spoil, &str); 9] = [
+    let rows: [(&str, Spoil, &str); 10] = [
+        ("a time without end", |it| route_of(it).timeouts.request_ms = Some(u64::MAX), "a time is not between"),
         ("a listener without routes", |it| it.route_sets.clear(), "listeners[web]: there is no route set"),
         ("a split without its group", |it| it.groups.clear(), "routeSets[main][a].split: there is no group \"g\""),
         (

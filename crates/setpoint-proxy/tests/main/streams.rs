@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use setpoint_proxy::Proxy;
-use setpoint_proxy::table::{Affinity, Endpoint, Group, Serves, Table, TableSpec};
+use setpoint_proxy::table::{Affinity, Endpoint, Group, Listener, Serves, Table, TableSpec};
 
 use crate::fixture::{SOON, address, eventually, listener, start};
 
@@ -169,9 +169,18 @@ fn udp_goes_by_flow() -> Result<()> {
     // An endpoint that gets no more requests loses its flows to the others.
     spec.version = 2;
     spec.groups.get_mut("g").context("the group")?.endpoints[0].ready = false;
-    proxy.apply(Table::compile(spec)?);
+    proxy.apply(Table::compile(spec.clone())?);
     for client in &clients {
         ensure!(ask(client, b"y")?[0] != 0);
     }
+    // A listener that goes frees its address at once, and one that comes back gets it.
+    let listeners = std::mem::take(&mut spec.listeners);
+    spec.version = 3;
+    proxy.apply(Table::compile(spec.clone())?);
+    eventually("the address is free", || Ok(UdpSocket::bind(at).is_ok()))?;
+    spec.version = 4;
+    spec.listeners = vec![Listener { address: at, ..listeners[0].clone() }];
+    ensure!(proxy.apply(Table::compile(spec)?).faults.is_empty());
+    ensure!(ask(&clients[0], b"z")?[0] != 0);
     Ok(())
 }
