@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "etcd")]
     pub(crate) etcd: PathBuf,
 
+    /// The proxy to measure: the example `serve` of setpoint-proxy [default: `examples/serve` beside this one]
+    #[arg(long, value_name = "FILE")]
+    proxy: Option<PathBuf>,
+
     /// Measure only these parts
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
@@ -71,6 +75,8 @@ pub(crate) enum Part {
     Plan,
     /// Pods on this machine.
     Processes,
+    /// The proxy beside nginx and haproxy, with wrk; only if it is asked for.
+    Proxy,
     Start,
     Watch,
     /// Pods of workloads in a simulated Environment.
@@ -80,6 +86,10 @@ pub(crate) enum Part {
 impl Arguments {
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
+    }
+
+    pub(crate) fn names(&self, part: Part) -> bool {
+        self.only.contains(&part)
     }
 
     pub(crate) fn wants_only(&self, part: Part) -> bool {
@@ -94,6 +104,14 @@ impl Arguments {
         let program = self.setpoint.clone().or_else(beside).context("no setpoint binary; give --setpoint")?;
         anyhow::ensure!(program.exists(), "{} does not exist: build it with the same profile", program.display());
         Ok(Subject::Program(program))
+    }
+
+    pub(crate) fn proxy(&self) -> Result<PathBuf> {
+        let beside = || Some(std::env::current_exe().ok()?.with_file_name("examples").join("serve"));
+        let program = self.proxy.clone().or_else(beside).context("no proxy; give --proxy")?;
+        let how = "cargo build --release -p setpoint-proxy --example serve";
+        anyhow::ensure!(program.exists(), "{} does not exist: {how}", program.display());
+        Ok(program)
     }
 
     /// How long one measurement of throughput takes.

@@ -21,6 +21,7 @@ mod parts;
 mod planning;
 mod process;
 mod processes;
+mod proxy;
 mod reconciles;
 mod report;
 mod subject;
@@ -54,6 +55,13 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
         planning::measure(&mut report)?;
     }
     if arguments.wants_only(Part::Plan) {
+        return Ok(report);
+    }
+    // It needs programs that are not everywhere, so it is measured only when it is named.
+    if arguments.names(Part::Proxy) {
+        proxy::measure(arguments, &mut report)?;
+    }
+    if arguments.wants_only(Part::Proxy) {
         return Ok(report);
     }
     let subject = arguments.subject()?;
