@@ -120,7 +120,6 @@ impl Population {
     fn plan(&self) -> ChangeSet {
         plan(&Input {
             environment: "benchmark",
-            environment_uid: "benchmark",
             cluster: CLUSTER,
             capabilities: &RACK,
             desired: &self.desired,

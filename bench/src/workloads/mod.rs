@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
-use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::process_table::Process;
 use setpoint_testkit::{Client, Server};
 
@@ -70,9 +69,6 @@ pub(super) async fn declare_environment(server: &Server) -> Result<()> {
         "spec": {"deployer": {"name": "simulated"}},
     });
     server.client()?.post("/apis/setpoint.dev/v1alpha1/environments", &environment).await?.success()?;
-    for (path, object) in on_every_environment(&["use"], "Group", "system:serviceaccounts") {
-        server.client()?.post(path, &object).await?.success()?;
-    }
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `ChangeSet`: what will be done in an environment, for people to see and to approve.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,6 +20,8 @@ use crate::step::{Counts, Refusal, Step, Target, Waiting};
 pub const MAX_OBJECTS: usize = 1_000;
 /// How many steps a change set holds.
 pub const MAX_STEPS: usize = 1_000;
+/// How many nonces a change set remembers.
+pub const MAX_NONCES: usize = 1_000;
 
 const SPEC: Path<'static> = Path::of("spec");
 
@@ -72,11 +73,6 @@ pub struct ChangeSetSpec {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub steps: Vec<Step>,
-    /// For each step, in their order, the generation of its object that it was planned for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1_000))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub generations: Vec<i64>,
     /// The approval rules that were in force when it was opened, defaults filled in. The stricter of these and of those in
     /// force at execution holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,16 +127,31 @@ pub struct ChangeSetStatus {
     /// The Gate that it waits on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_ref: Option<GateReference>,
-    /// The state of each step of an executing change set; of a preview, the steps that a limit would hold back.
+    /// How far each step is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
+    pub step_states: Vec<StepStatus>,
+    /// The state of each step of an executing change set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["digest".into()]))]
     pub entries: Vec<Entry>,
+    /// The nonces under which listed keys signed, so that none is used twice, not even after its review was deleted. Once
+    /// there is no room, no more signed approvals count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1_000))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub nonces: Vec<UsedNonce>,
     /// `Planned`: the steps are computed. `Approved`: nothing waits for a person. `Complete`: every step is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+    /// Where a Machine's controller asks: the generation of the Machine that it asks about. With any other, nothing has leave
+    /// by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_generation: Option<i64>,
     /// When the observation was made that the steps were computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
@@ -172,6 +183,34 @@ pub enum Phase {
 pub struct GateReference {
     /// The name of the Gate.
     pub name: String,
+}
+
+/// How far one step is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepStatus {
+    /// The step, by its id.
+    pub id: String,
+    /// The digest of the step: with another one, it is another step.
+    pub digest: String,
+    /// How far it is.
+    pub state: StepState,
+    /// Why, in words for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when.
+    #[schemars(with = "Time")]
+    pub since: Timestamp,
+    /// Whether its approvals are used up although it is not done: it was tried and no effect of it was seen, it was done by
+    /// the leave of another change set, or what it is for was not written, was written otherwise, or is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spent: bool,
+    /// The object, by its uid, for which it is being taken, or that was as the change set says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The generation of the object with which it is as the change set says: with any other the step has no leave by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 /// The state of one step of an executing change set. An entry that is closed never opens again.
@@ -240,20 +279,51 @@ impl EntryState {
     }
 }
 
-/// As people read it: `waits`, `not wanted`.
-impl fmt::Display for EntryState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            EntryState::Waiting => "waits",
-            EntryState::Blocked => "blocked",
-            EntryState::Approved => "approved",
-            EntryState::Running => "running",
-            EntryState::Rejected => "rejected",
-            EntryState::Done => "done",
-            EntryState::Tried => "tried",
-            EntryState::NotWanted => "not wanted",
-            EntryState::Superseded => "superseded",
-        })
+/// A nonce, and the review that used it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsedNonce {
+    /// Whose nonce it is.
+    pub reviewer: String,
+    /// The nonce.
+    pub nonce: String,
+    /// The review, by its uid.
+    pub review: String,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StepState {
+    /// Its turn has not come.
+    Pending,
+    /// It waits for a person, or for a budget.
+    Waiting,
+    /// It may be taken.
+    Approved,
+    /// It is being taken.
+    Running,
+    /// It was taken, and observed to be.
+    Done,
+    /// It failed.
+    Failed,
+    /// It is no longer what was approved.
+    Stale,
+}
+
+impl StepStatus {
+    /// Whether the leave of its change set is used up: it was taken, or can be taken by it no more.
+    pub fn is_used_up(&self) -> bool {
+        self.state == StepState::Done || self.spent
+    }
+}
+
+impl ChangeSetStatus {
+    /// The generations of objects with which these are as the change set says, by the digests of their steps. Of a step that
+    /// is not among them, that is not known.
+    pub fn generations(&self) -> BTreeMap<&str, i64> {
+        let of_all = self.steps.iter().filter_map(|step| Some((step.digest.as_str(), self.object_generation?)));
+        let of_each = self.step_states.iter().filter_map(|state| Some((state.digest.as_str(), state.generation?)));
+        of_all.chain(of_each).collect()
     }
 }
 
@@ -273,14 +343,6 @@ impl ChangeSet {
         rules::count(&path, spec.objects.len(), MAX_OBJECTS, &mut errors);
         for (index, object) in spec.objects.iter().enumerate().take(MAX_OBJECTS) {
             validate_object(&path.index(index), object, &mut errors);
-        }
-        let (steps, mut digests) = (SPEC.field("steps"), BTreeSet::new());
-        rules::count(&steps, spec.steps.len(), MAX_STEPS, &mut errors);
-        for (index, step) in spec.steps.iter().enumerate().take(MAX_STEPS) {
-            if !digests.insert(&step.digest) {
-                let path = steps.index(index);
-                errors.invalid(&path.field("digest"), step.digest.as_str(), "another step has the same digest");
-            }
         }
         errors
     }

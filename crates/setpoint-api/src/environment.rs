@@ -3,9 +3,7 @@
 mod approval;
 mod guardrails;
 mod notifications;
-mod policy;
 mod validation;
-mod windows;
 
 use std::collections::BTreeMap;
 
@@ -17,26 +15,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::approval::{Approval, ApprovalRule, ApproverKey, REQUIREMENTS, Requirement};
-pub use self::guardrails::{EVERY_NAMESPACE, Guardrails, NamespaceLimits};
+pub use self::guardrails::Guardrails;
 pub use self::notifications::{Notifications, Webhook};
-pub use self::policy::{PolicyInForce, Unlock};
-pub use self::windows::{Day, Freeze, MAX_WINDOWS, Opening, Window};
 use crate::condition::Condition;
 use crate::machine::DoneStep;
 use crate::pending::PendingSteps;
 use crate::price::Price;
 use crate::step::{Action, Target};
 
-/// What keeps an Environment until nothing of ours is left there.
-pub const FINALIZER: &str = "setpoint.dev/environment";
 /// How many entries the ledger holds. While it is full of entries of the last hour, no step that counts is taken.
 pub const MAX_LEDGER: usize = 1_000;
 /// How many orphans are listed; all are counted.
 pub const MAX_ORPHANS: usize = 100;
-/// How many released guests are listed. While the list is full, no more are released.
-pub const MAX_RELEASED: usize = 1_000;
-/// The annotation of an Environment by which its keeper writes released guests off: the `call` of each, separated by commas.
-pub const WRITTEN_OFF: &str = "setpoint.dev/written-off";
 
 /// What an environment is, and what may be done in it.
 #[derive(CustomResource, KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,11 +69,6 @@ pub struct EnvironmentSpec {
     /// Who must approve which steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// When steps may be taken: freezes, and the hours that are open.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub windows: Vec<Window>,
     /// Who is told when a person is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Notifications>,
@@ -158,9 +143,6 @@ pub struct EnvironmentStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// The policy that is in force, whatever the spec says by now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyInForce>,
     /// The Node by which Pods are scheduled here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -209,12 +191,6 @@ pub struct EnvironmentStatus {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub ledger: Vec<LedgerEntry>,
-    /// Guests that were released and still count against the limits, oldest first. One goes from here when it is gone at the
-    /// provider, belongs to a Machine again, or is written off with the annotation `setpoint.dev/written-off`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1_000))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub released: Vec<ReleasedGuest>,
 }
 
 /// What one thing costs.
@@ -243,26 +219,6 @@ pub struct Orphan {
     #[schemars(with = "Time")]
     pub since: Timestamp,
     /// What it costs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hourly_cost: Option<Price>,
-}
-
-/// A guest that was released, and still counts against the limits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ReleasedGuest {
-    /// The guest, by its provider's id.
-    pub provider_id: String,
-    /// The namespace of the Machine that it was released from.
-    pub namespace: String,
-    /// The Machine.
-    pub machine: String,
-    /// The call that released it. The guest is written off by this, so that another one that gets the same id later is not.
-    pub call: String,
-    /// When it was released.
-    #[schemars(with = "Time")]
-    pub since: Timestamp,
-    /// What it cost when it was released; absent where that is not known. While the provider says what it costs, that counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hourly_cost: Option<Price>,
 }

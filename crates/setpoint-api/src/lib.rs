@@ -6,7 +6,6 @@
 //! | [`planspec`] | `planspec.io/v1alpha1`: the published documents' own kinds |
 //! | [`step`] | what a change set is made of, shared by the planner and the API |
 //! | [`pending`] | the steps of an object that need an approval |
-//! | [`tenancy`] | the verbs on an Environment: who may use it, adopt there, and approve there |
 //! | [`condition`], [`price`] | words that several kinds use |
 //! | [`crds`] | the CustomResourceDefinitions of all kinds |
 //! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
@@ -41,7 +40,6 @@ pub mod review;
 pub mod revision;
 mod rules;
 pub mod step;
-pub mod tenancy;
 pub mod traffic_split;
 pub mod validation;
 

@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::guest::{EnvVar, EnvVarSource, Gpu, KeyReference, Port, PortError, PortProtocol, VariableSource, Volume};
 pub use self::mute::{MUTE_DRIFT, MuteError, muted_fields};
-pub use self::status::{
-    DoneStep, DriftedField, Intent, MAX_DONE, MAX_DRIFT, MAX_INTENTS, MAX_PROTECTED, MachineStatus,
-};
+pub use self::status::{DoneStep, DriftedField, Intent, MAX_DONE, MAX_DRIFT, MAX_INTENTS, MAX_WANTED, MachineStatus};
 pub use self::variables::Resolved;
 
 /// What keeps a Machine until nothing of it is left.
@@ -64,12 +62,7 @@ use crate::rules::BYTES_PATTERN;
     validation = Rule::new("!has(oldSelf.providerId) || (has(self.providerId) && self.providerId == oldSelf.providerId)")
         .message("providerId cannot be changed once it is set"),
     validation = Rule::new("self.environment == oldSelf.environment")
-        .message("a Machine cannot be moved to another environment: make another Machine there"),
-    validation = Rule::new(
-        "!has(oldSelf.volumes) || oldSelf.volumes.all(old, !has(old.protected) || !old.protected || \
-         (has(self.volumes) && self.volumes.exists(new, new.name == old.name)))"
-    )
-    .message("a protected volume is not removed: first write it with protected: false")
+        .message("a Machine cannot be moved to another environment: make another Machine there")
 )]
 pub struct MachineSpec {
     /// The Environment that the guest is in.
@@ -83,8 +76,8 @@ pub struct MachineSpec {
     #[serde(default)]
     pub create: Create,
     /// What becomes of the guest when this object is deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion_policy: Option<DeletionPolicy>,
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
     /// How many cores it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_096))]
@@ -152,19 +145,6 @@ pub struct MachineSpec {
     pub parameters: BTreeMap<String, String>,
 }
 
-impl MachineSpec {
-    /// What becomes of the guest when the object is deleted. What was there before us stays unless the object says otherwise.
-    pub fn deletion_policy(&self) -> DeletionPolicy {
-        let unsaid = if self.provider_id.is_some() { DeletionPolicy::Retain } else { DeletionPolicy::Delete };
-        self.deletion_policy.unwrap_or(unsaid)
-    }
-
-    /// The volumes that must not be deleted, by name.
-    pub fn protected_volumes(&self) -> impl Iterator<Item = &str> {
-        self.volumes.iter().flatten().filter(|volume| volume.protected).map(|volume| volume.name.as_str())
-    }
-}
-
 /// Whether a guest runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Run {
@@ -174,11 +154,11 @@ pub enum Run {
     Stopped,
 }
 
-/// What becomes of the guest when its object is deleted. Where it is not said, a guest that `providerId` names stays, and any
-/// other is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What becomes of the guest when its object is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// It is deleted, if the gate lets it be.
+    #[default]
     Delete,
     /// It stays, and loses our mark.
     Retain,

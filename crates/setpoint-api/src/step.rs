@@ -56,8 +56,6 @@ pub enum Action {
     Release,
     /// Remove the guest.
     Delete,
-    /// Put a looser policy of the environment in force.
-    Loosen,
 }
 
 /// What a step could cost, from least to most. What is unknown is destructive.
@@ -165,14 +163,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// Every class that the step belongs to: one that destroys may also interrupt and cost money. A looser policy always
-    /// needs what the least class needs, too.
+    /// Every class that the step belongs to: one that destroys may also interrupt and cost money.
     pub fn classes(&self) -> BTreeSet<Class> {
         let interrupts = self.interrupts.then_some(Class::Disruptive);
         let costs = self.spends || self.hourly_cost_delta.is_some_and(|delta| delta > Price::ZERO);
         let spends = costs.then_some(Class::Spend);
-        let loosens = (self.action == Action::Loosen).then_some(Class::Benign);
-        [Some(self.class), interrupts, spends, loosens].into_iter().flatten().collect()
+        [Some(self.class), interrupts, spends].into_iter().flatten().collect()
     }
 }
 

@@ -9,7 +9,7 @@ use kube::Client;
 use thiserror::Error;
 use tokio::task::JoinSet;
 
-use crate::change_set::{ChangeSetOpener, ChangeSets};
+use crate::change_set::ChangeSets;
 use crate::deployment::Deployments;
 use crate::endpoints::ServiceEndpoints;
 use crate::environment::{self, Environments};
@@ -83,7 +83,6 @@ pub fn controllers(
         Runner::new(NodeLifecycle::new(context, caches, environments.providers.clone()), caches, context),
         Runner::new(Machines::new(context, caches, &planning, &sights), caches, context),
         Runner::new(ChangeSets::new(context, caches, &planning), caches, context),
-        Runner::new(ChangeSetOpener::new(context, caches), caches, context),
         Runner::new(Notifier::new(context, caches), caches, context),
         Runner::new(Environments::new(context, caches, environments, &planning), caches, context),
         Runner::new(Plans::new(context, caches), caches, context),
@@ -145,7 +144,6 @@ impl Manager {
         let lookers: Vec<Arc<dyn Driven>> = vec![
             Runner::new(Machines::new(&context, caches, &planning, &sights), caches, &context),
             Runner::new(ChangeSets::new(&context, caches, &planning), caches, &context),
-            Runner::new(ChangeSetOpener::new(&context, caches), caches, &context),
             Runner::new(Environments::new(&context, caches, environments, &planning), caches, &context),
             Runner::new(Plans::new(&context, caches), caches, &context),
             Runner::new(Goals::new(&context, caches), caches, &context),

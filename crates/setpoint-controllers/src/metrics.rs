@@ -24,7 +24,6 @@ pub struct Metrics {
     gaps: Family<OfKind, Counter>,
     dropped: Family<OfSource, Counter>,
     looks: Family<OfExtent, Counter>,
-    unsound: Counter,
     leading: Gauge,
 }
 
@@ -75,7 +74,6 @@ impl Default for Metrics {
         let (retries, panics) = (Family::default(), Family::default());
         let (gaps, dropped, leading) = (Family::default(), Family::default(), Gauge::default());
         let looks: Family<OfExtent, Counter> = Family::default();
-        let unsound = Counter::default();
         let mut registry = Registry::with_prefix("setpoint_controller");
         registry.register("queue_depth", "Keys that wait for their turn", depth.clone());
         let help = "Lanes (of Machines: Environments) in which keys wait for others of the same lane";
@@ -88,24 +86,9 @@ impl Default for Metrics {
         registry.register("watch_gaps", "Times a watch was interrupted and taken up again", gaps.clone());
         registry.register("events_dropped", "Events that were not written, as they were too many", dropped.clone());
         registry.register("looks", "Times that a place was looked at", looks.clone());
-        let help = "Plans that were not carried out since the check of plans found a fault in them: report each";
-        registry.register("unsound_plans", help, unsound.clone());
         registry.register("leading", "Whether this process leads", leading.clone());
         let registry = Arc::new(registry);
-        Metrics {
-            registry,
-            depth,
-            full_lanes,
-            latency,
-            rounds,
-            retries,
-            panics,
-            gaps,
-            dropped,
-            looks,
-            unsound,
-            leading,
-        }
+        Metrics { registry, depth, full_lanes, latency, rounds, retries, panics, gaps, dropped, looks, leading }
     }
 }
 
@@ -145,11 +128,6 @@ impl Metrics {
     /// Times that what concerns a few Machines was looked at.
     pub fn glances(&self) -> Counter {
         self.looks.get_or_create_owned(&OfExtent { extent: "machines" })
-    }
-
-    /// Plans that the check of plans refused.
-    pub fn unsound_plans(&self) -> Counter {
-        self.unsound.clone()
     }
 
     pub fn leading(&self) -> &Gauge {

@@ -19,8 +19,6 @@ pub struct Desired {
     pub target: Target,
     /// The object's uid; a guest's mark names its owner by it.
     pub uid: Box<str>,
-    /// When the object was made; absent for one that is only previewed.
-    pub created_at: Option<Timestamp>,
     /// The guest it insists on, by the provider's id.
     pub provider_id: Option<Box<str>>,
     /// What the guest is to be like. A field that is not here is not managed.
@@ -36,10 +34,6 @@ pub struct Desired {
     pub needed_elsewhere: Vec<Target>,
     /// Whether the guest must not be removed, not even to be replaced.
     pub protected: bool,
-    /// What is to become of the guest when the object goes.
-    pub deletion_policy: DeletionPolicy,
-    /// The volumes that must not be deleted, nor the guest that has them.
-    pub protected_volumes: Vec<Box<str>>,
     /// What becomes of the guest, once the object is being deleted or its time is over.
     pub deletion: Option<DeletionPolicy>,
     /// Since when its time has been over, if it is to go for that and not with its object.
@@ -67,8 +61,6 @@ pub struct Record {
     pub spec_digest: Option<Box<str>>,
     /// The fields and keys that were then written from Secrets.
     pub secrets: Vec<Box<str>>,
-    /// Whether the guest or a volume of it was protected since the object was last as desired.
-    pub was_protected: bool,
     /// Calls that were begun and whose outcome is not on record yet.
     pub intents: Vec<Intent>,
     /// When that was observed which the record tells. An earlier look knows less than the record and proves nothing.
@@ -100,7 +92,6 @@ impl Desired {
         Desired {
             target,
             uid: uid.into(),
-            created_at: None,
             provider_id: None,
             fields: Fields::default(),
             run: None,
@@ -109,29 +100,11 @@ impl Desired {
             elsewhere: BTreeMap::new(),
             needed_elsewhere: Vec::new(),
             protected: false,
-            deletion_policy: DeletionPolicy::Delete,
-            protected_volumes: Vec::new(),
             deletion: None,
             expired_at: None,
             muted: Vec::new(),
             hourly_price: None,
             record: Record::default(),
-        }
-    }
-
-    /// Whether a guest is on record as its own: it was observed as that, or a call to it is under way.
-    pub fn has_on_record(&self, provider_id: &str) -> bool {
-        let mut intents = self.record.intents.iter();
-        self.record.provider_id.as_deref() == Some(provider_id)
-            || intents.any(|intent| intent.provider_id.as_deref() == Some(provider_id))
-    }
-
-    /// Why the guest must not be removed, if it must not.
-    pub(crate) fn protection(&self) -> Option<String> {
-        match self.protected_volumes.first() {
-            _ if self.protected => Some("it is protected".to_owned()),
-            Some(volume) => Some(format!("its volume {volume} is protected")),
-            None => None,
         }
     }
 

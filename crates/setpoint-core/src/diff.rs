@@ -18,9 +18,6 @@ use crate::value::{Fields, Map, SENSITIVE, Value};
 /// The longest text that is shown whole in a line of many, and to who decides on it.
 const IN_A_LINE: usize = 64;
 const TO_DECIDE: usize = 1024;
-/// What a volume says of itself beside its size.
-const MOUNT_PATH: &str = "mountPath";
-const PROVIDER_ID: &str = "providerId";
 const LINE_ENDS: [char; 2] = ['\r', '\n'];
 
 /// What differs, and what could not be compared.
@@ -250,18 +247,9 @@ impl<'a> Change<'a> {
         (self.effect == Effect::Grow || self.field.holds_data) && self.is_shrink()
     }
 
-    /// Whether data that the field describes is lost, though the guest stays: it is taken out, or another takes its place.
+    /// Whether data that the field describes is lost, though the guest stays.
     pub fn loses_data(&self) -> bool {
-        let is_exchanged = || entry(self.from, PROVIDER_ID).is_none() && entry(self.to, PROVIDER_ID).is_some();
-        self.field.holds_data && self.from.is_some() && (self.to.is_none() || is_exchanged())
-    }
-
-    /// Whether the guest sees what the field describes elsewhere than before, or something else in its place: what uses it
-    /// while it runs is interrupted.
-    pub fn remounts(&self) -> bool {
-        let differs = |name| entry(self.from, name) != entry(self.to, name);
-        let stays = self.from.is_some() && self.to.is_some();
-        self.field.holds_data && stays && (differs(MOUNT_PATH) || differs(PROVIDER_ID))
+        self.field.holds_data && self.from.is_some() && self.to.is_none()
     }
 
     /// What is kept from people, on both sides. Of what goes and may have come from a Secret nothing says that it did not.
@@ -295,14 +283,6 @@ impl<'a> Change<'a> {
             "effect": self.effect,
             "pending": self.is_pending,
         })
-    }
-}
-
-/// An entry of a value that is a map.
-fn entry<'v>(value: Option<&'v Value>, name: &str) -> Option<&'v Value> {
-    match value {
-        Some(Value::Map(entries)) => entries.get(name),
-        _ => None,
     }
 }
 

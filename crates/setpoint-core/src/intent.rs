@@ -301,7 +301,7 @@ fn changed(intent: &Intent, guest: &Guest, desired: &Desired, evidence: &Evidenc
         Action::Start | Action::Restart => has_state(guest, evidence.capabilities, evidence.capabilities.running_words),
         Action::Stop => has_state(guest, evidence.capabilities, evidence.capabilities.stopped_words),
         Action::Release => Ok(!evidence.is_owned(guest, desired)),
-        Action::Create | Action::Replace | Action::Delete | Action::Loosen => Ok(false),
+        Action::Create | Action::Replace | Action::Delete => Ok(false),
     };
     match had_effect {
         Ok(true) => Outcome::Done { provider_id: guest.id.clone() },

@@ -11,8 +11,6 @@
 //! | [`plan`] | the steps to take, in order, and what waits or is refused |
 //! | [`classify`] | what a step could cost: nothing, downtime, money, data |
 //! | [`gate`] | which steps may run now |
-//! | [`loosens`], [`stricter`] | what of an Environment's spec is looser than the policy in force, and what is judged by meanwhile |
-//! | [`windows`] | when steps of a class may be taken |
 //! | [`authority`] | which steps of an object may be taken, by the leave of which change set |
 //! | [`check`] | whether a change set is sound, without asking the planner |
 //! | [`drift`] | what differs, since when, muted or not |
@@ -48,7 +46,6 @@ pub mod intent;
 mod labels;
 pub mod leadership;
 pub mod lifecycle;
-pub mod loosens;
 pub mod machine;
 pub mod node_lifecycle;
 pub mod observation;
@@ -62,8 +59,6 @@ pub mod rollout;
 pub mod scheduling;
 pub mod service;
 pub mod split;
-pub mod stricter;
 pub mod value;
 pub mod version;
-pub mod windows;
 pub mod workload;

@@ -21,7 +21,6 @@ mod sight;
 mod standing;
 mod status;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use setpoint_api::field::Path;
 use setpoint_api::interpolation::{Source, Text};
@@ -36,7 +35,7 @@ pub use self::news::is_news;
 pub use self::record::{Settlement, begin, is_released, settle, strike_off};
 pub use self::sight::{Seen, observed};
 pub use self::standing::{Held, HeldBy, Standing, concerns_people, reason};
-pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, pending, stood, unseen};
+pub use self::status::{DRIFTED, READY, SYNCED, condition, is_settled, next_status, stood, unseen, wanted};
 use crate::desired::{Desired, Intent, Record};
 use crate::value::{Fields, Map, Value};
 
@@ -66,36 +65,17 @@ pub fn desire(machine: &Machine, sources: &[Source]) -> Result<Desired, Vec<Refu
     }
     let spec = &machine.spec;
     Ok(Desired {
-        created_at: created_at(metadata),
         provider_id: spec.provider_id.as_deref().map(Into::into),
         fields: reading.fields,
         run: spec.run.filter(|_| !muted.contains("run")),
         create: spec.create,
         depends_on: spec.depends_on.iter().map(|name| Target { name: name.clone(), ..own.clone() }).collect(),
         protected: is_protected(metadata),
-        deletion_policy: spec.deletion_policy(),
-        protected_volumes: spec.protected_volumes().map(Into::into).collect(),
-        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
+        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy),
         muted: muted.iter().map(|field| field.as_str().into()).collect(),
         record: machine.status.as_ref().map(record).unwrap_or_default(),
         ..Desired::new(own, metadata.uid.as_deref().unwrap_or_default())
     })
-}
-
-/// What a Machine claims and no more, for those that claim the same guest. It needs nothing that its owner can get wrong.
-pub fn claim(machine: &Machine) -> Desired {
-    let (metadata, spec) = (&machine.metadata, &machine.spec);
-    Desired {
-        created_at: created_at(metadata),
-        provider_id: spec.provider_id.as_deref().map(Into::into),
-        deletion: metadata.deletion_timestamp.as_ref().map(|_| spec.deletion_policy()),
-        record: machine.status.as_ref().map(record).unwrap_or_default(),
-        ..Desired::new(target(metadata), metadata.uid.as_deref().unwrap_or_default())
-    }
-}
-
-fn created_at(metadata: &ObjectMeta) -> Option<Timestamp> {
-    metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
 /// How a Machine is named in steps.
@@ -112,7 +92,6 @@ fn record(status: &MachineStatus) -> Record {
         provider_id: status.provider_id.as_deref().map(Into::into),
         spec_digest: status.spec_digest.as_deref().map(Into::into),
         observed_at: status.observed_at,
-        was_protected: !status.protected.is_empty(),
         secrets: status.secret_fields.iter().map(|path| path.as_str().into()).collect(),
         intents: status
             .intents

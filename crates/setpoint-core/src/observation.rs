@@ -3,11 +3,7 @@
 use jiff::Timestamp;
 use setpoint_api::price::Price;
 
-use crate::registry::Capabilities;
 use crate::value::{Fields, Value};
-
-/// The field that says how large a guest's own disk is.
-const DISK: &str = "disk";
 
 /// One look at an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,19 +83,6 @@ impl Guest {
             busy: None,
             is_template: false,
             hourly_price: None,
-        }
-    }
-
-    /// Whether it has a disk of its own that keeps its data over a stop. Where the deployer does not say what disk it has,
-    /// that is not known.
-    pub fn has_lasting_disk(&self, capabilities: &Capabilities) -> Reading<bool> {
-        if capabilities.ephemeral_disks {
-            return Reading::Known(false);
-        }
-        match self.config.field(DISK) {
-            Reading::Known(_) => Reading::Known(true),
-            Reading::Absent if capabilities.field(DISK).is_some() => Reading::Known(false),
-            Reading::Absent | Reading::Unknown => Reading::Unknown,
         }
     }
 }

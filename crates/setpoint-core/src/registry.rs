@@ -25,9 +25,6 @@ pub struct Capabilities {
     pub update_restarts: bool,
     /// Whether what runs costs money, even where a price is not known.
     pub bills: bool,
-    /// Whether a guest's own disk is empty again whenever it was stopped, so that it never holds data. Where this is not sure
-    /// it is false, and a disk counts as data.
-    pub ephemeral_disks: bool,
     /// How long a create may take to appear in what is observed.
     pub settle_seconds: i64,
     /// The state words of a guest that runs.
@@ -77,9 +74,6 @@ pub struct Field {
     pub may_be_secret: bool,
     /// Whether data is kept in what the field describes, as in volumes: it is lost with a key, and nothing shrinks.
     pub holds_data: bool,
-    /// Whether a change of the field makes the guest's own disk anew although the guest stays, as with an image that is
-    /// written over it.
-    pub resets_disk: bool,
 }
 
 impl Field {
@@ -97,7 +91,6 @@ impl Field {
             is_prose: false,
             may_be_secret: false,
             holds_data: false,
-            resets_disk: false,
         }
     }
 }

@@ -210,7 +210,6 @@ impl Abilities {
                 creates_before_delete: true,
                 update_restarts: false,
                 bills: false,
-                ephemeral_disks: false,
                 settle_seconds: 0,
                 running_words: &["running"],
                 stopped_words: &["stopped"],

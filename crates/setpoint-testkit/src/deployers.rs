@@ -43,7 +43,6 @@ pub static RACK: Capabilities = Capabilities {
     creates_before_delete: false,
     update_restarts: false,
     bills: false,
-    ephemeral_disks: true,
     settle_seconds: 60,
     running_words: &["running"],
     stopped_words: &["stopped"],

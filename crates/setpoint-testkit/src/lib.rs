@@ -6,7 +6,6 @@
 //! | [`kubeconfig`] | where an API server is and how to speak to it |
 //! | [`client`] | one HTTPS connection to an API server, for raw requests and watches |
 //! | [`kubectl`] | the newest kubectl on this machine |
-//! | [`grants`] | verbs on every Environment for somebody |
 //! | [`deployers`] | what two kinds of provider can do, as data |
 //! | [`process_table`] | who runs on this machine, as the kernel tells it |
 //! | [`proof`] | how far a long proof goes, and its seed |
@@ -15,7 +14,6 @@
 
 pub mod client;
 pub mod deployers;
-pub mod grants;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod process_table;

@@ -1,19 +1,17 @@
 //! `setpoint destroy`: removes what files or an apply set hold, through the gate.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::apply::{Consent, Execution, propose, question, report, report_nothing, unchanged};
+use crate::apply::{
+    ApplySet, Consent, Draft, Execution, Selection, agrees, carry_out, propose, removals, report, report_nothing,
+};
 use crate::document::Files;
 use crate::manifest::Manifest;
-use crate::objects::{ApplySet, Draft, Selection, removals};
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::Proposal;
 use crate::session::{Place, Session};
-use crate::terminal::{agrees, remark};
+use crate::terminal::remark;
 
 #[derive(Debug, Args)]
 pub(crate) struct Destroy {
@@ -50,48 +48,9 @@ impl Destroy {
         let user = session.user().await?;
         let namespace = session.server.namespace.clone();
         let set = self.set.clone().map(|name| ApplySet { name, namespace });
-        if let Some(set) = &set {
-            set.must_exist(session).await?;
-        }
-        let propose = async || self.propose(session, manifests, set.as_ref(), &user).await;
-        let (mut draft, mut proposal) = propose().await?;
-        self.output.show(&proposal.text(self.output.style()))?;
-        if draft.removals.is_empty() {
-            report_nothing(self.output, &proposal)?;
-            return Ok(Outcome::Settled);
-        }
-        if !self.consent.yes {
-            if !agrees(&question(&draft, "Destroy all of this?", &proposal)).await? {
-                remark("nothing was destroyed");
-                return Ok(Outcome::Pending);
-            }
-            (draft, proposal) = unchanged((draft, proposal), propose().await?)?;
-        }
-        let execution = Execution {
-            user: &user,
-            set: None,
-            force: false,
-            sign: self.consent.sign.as_deref(),
-            is_partial: true,
-            patience: Duration::from_secs(self.consent.timeout),
-        };
-        let followup = execution.run(session, &draft, &proposal).await?;
-        if let Some(set) = set.filter(|_| followup.is_done() && !self.selection.is_partial()) {
-            set.forget(session).await?;
-        }
-        report(self.output, "Destroyed", &proposal, &followup)
-    }
-
-    /// What is there of what is meant, and what becomes of it.
-    async fn propose(
-        &self,
-        session: &Session,
-        manifests: &[Manifest],
-        set: Option<&ApplySet>,
-        user: &str,
-    ) -> Result<(Draft, Proposal)> {
-        let removals = match set {
+        let removals = match &set {
             Some(set) => {
+                set.must_exist(session).await?;
                 let mut members = set.members(session, &session.server.resources().await?).await?;
                 members.retain(|member| self.selection.takes(&member.change));
                 members
@@ -99,8 +58,23 @@ impl Destroy {
             None => removals(session, manifests, &self.selection).await?,
         };
         self.selection.must_take(removals.iter().map(|removal| &removal.change))?;
-        let mut draft = Draft { removals, ..Draft::default() };
-        let proposal = propose(session, &mut draft, user).await?;
-        Ok((draft, proposal))
+        let mut draft = Draft { writes: Vec::new(), removals };
+        let proposal = propose(session, &mut draft, &user).await?;
+        self.output.show(&proposal.text(self.output.style()))?;
+        if draft.removals.is_empty() {
+            report_nothing(self.output, &proposal)?;
+            return Ok(Outcome::Settled);
+        }
+        if !self.consent.yes && !agrees("Destroy all of this?").await? {
+            remark("nothing was destroyed");
+            return Ok(Outcome::Pending);
+        }
+        let execution =
+            Execution { user: &user, set: None, force: false, sign: self.consent.sign.as_deref(), is_partial: true };
+        let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
+        if let Some(set) = set.filter(|_| followup.is_done() && !self.selection.is_partial()) {
+            set.forget(session).await?;
+        }
+        report(self.output, "Destroyed", &proposal, &followup)
     }
 }

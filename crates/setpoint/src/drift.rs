@@ -13,8 +13,8 @@ use setpoint_core::count::counted;
 use setpoint_core::drift::GUEST;
 use setpoint_core::machine::{READY, SYNCED};
 
+use crate::apply::{NOT_LOOKED_AT, condition, is_behind};
 use crate::client::words;
-use crate::follow::{NOT_LOOKED_AT, condition, is_behind};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{Place, Session};

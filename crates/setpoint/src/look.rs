@@ -1,20 +1,18 @@
 //! The first look of a control plane that a command has started: until then, what is stored is what was.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
+use kube::Api;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
 use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::Machine;
 use tokio::time::Instant;
 
+use crate::apply::condition;
 use crate::drift::seconds;
-use crate::follow::condition;
 use crate::session::Session;
 use crate::terminal::{inert, remark};
 
@@ -36,8 +34,8 @@ impl Session {
             let unseen: Vec<&Environment> =
                 list.items.iter().filter(|environment| !is_looked_at(environment, here.since)).collect();
             let is_calm = here.plane.is_calm();
-            let unasked = self.unasked().await?;
-            if unseen.is_empty() && is_calm && unasked.is_empty() {
+            let unjudged = self.unjudged().await?;
+            if unseen.is_empty() && is_calm && unjudged.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -45,32 +43,29 @@ impl Session {
                 if !is_calm {
                     remark("some Machines are still being looked at; what is shown of them may be of before");
                 }
-                for machine in unasked {
-                    let name = inert(&machine.name_any());
-                    remark(&format!("no change set lists the steps of {name} yet that need an approval"));
-                }
+                let tell = |set: &ChangeSet| {
+                    let name = inert(set.metadata.name.as_deref().unwrap_or_default());
+                    remark(&format!("nobody has said yet how far the change set {name} is; its Events may say why"));
+                };
+                unjudged.iter().for_each(tell);
                 return Ok(());
             }
             tokio::time::sleep(AGAIN).await;
         }
     }
 
-    /// The Machines with steps that need an approval and that no change set lists yet, or none that was judged.
-    async fn unasked(&self) -> Result<Vec<Machine>> {
-        let machines: Api<Machine> = Api::all(self.server.client.clone());
-        let machines = machines.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
+    /// The change sets that say what is to be done, and of which nobody has said yet how far they are.
+    async fn unjudged(&self) -> Result<Vec<ChangeSet>> {
         let sets: Api<ChangeSet> = Api::all(self.server.client.clone());
-        let sets = sets.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
-        Ok(machines.items.into_iter().filter(|machine| is_unasked(machine, &sets.items)).collect())
+        let list = sets.list(&ListParams::default()).await.map_err(|error| self.server.unreachable(error))?;
+        Ok(list.items.into_iter().filter(is_unjudged).collect())
     }
 }
 
-fn is_unasked(machine: &Machine, sets: &[ChangeSet]) -> bool {
-    let executing = sets.iter().filter(|set| set.spec.mode == Mode::Execute).filter_map(|set| set.status.as_ref());
-    let open = executing.flat_map(|status| &status.entries).filter(|entry| !entry.state.is_closed());
-    let judged: BTreeSet<&str> = open.map(|entry| entry.digest.as_str()).collect();
-    let pending = machine.status.as_ref().and_then(|status| status.pending.as_ref());
-    pending.is_some_and(|pending| pending.steps.iter().any(|step| !judged.contains(step.digest.as_str())))
+fn is_unjudged(set: &ChangeSet) -> bool {
+    let is_kept = set.metadata.deletion_timestamp.is_none() && set.spec.mode == Mode::Execute;
+    let planned = set.status.as_ref().filter(|status| is_kept && status.digest.is_some());
+    planned.is_some_and(|status| status.phase.is_none())
 }
 
 /// Whether an Environment was looked at since, or nothing will come of waiting for it.
@@ -118,32 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_an_approval_is_waited_for_until_a_change_set_lists_it() {
+    fn what_a_controller_asks_is_waited_for_until_somebody_has_judged_it() {
         let rows = [
-            ("no change set lists it", "Execute", "e", "Waiting", true),
-            ("one lists it", "Execute", "d", "Waiting", false),
-            ("one listed it, and it was taken then", "Execute", "d", "Done", true),
-            ("a preview lists it", "Preview", "d", "Blocked", true),
+            ("nobody has", "Execute", json!({"digest": "d"}), true),
+            ("somebody has", "Execute", json!({"digest": "d", "phase": "Waiting"}), false),
+            ("it does not say yet what is to be done", "Execute", json!({}), false),
+            ("it shows only", "Preview", json!({"digest": "d"}), false),
         ];
-        let step = json!({
-            "id": "shop/db/delete", "digest": "d", "action": "Delete", "reason": "it goes", "origin": "Desired",
-            "target": {"namespace": "shop", "name": "db", "kind": "Machine"}, "class": "Destructive", "classReason": "data",
-        });
-        let at = "2026-01-01T10:00:00Z";
-        let pending = json!({"generation": 1, "observedAt": at, "certainty": "Known", "steps": [step]});
-        let machine = json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Machine", "metadata": {"name": "db"},
-            "spec": {"environment": "lab"}, "status": {"pending": pending},
-        });
-        let machine: Machine = serde_json::from_value(machine).expect("a Machine");
-        for (row, mode, digest, state, expected) in rows {
+        for (row, mode, status, expected) in rows {
             let set = json!({
-                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "lab-1"},
-                "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol"},
-                "status": {"entries": [{"digest": digest, "state": state, "since": at}]},
+                "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "web"},
+                "spec": {"environment": "lab", "mode": mode, "requestedBy": "carol"}, "status": status,
             });
-            let set: ChangeSet = serde_json::from_value(set).expect("a change set");
-            assert_eq!(is_unasked(&machine, &[set]), expected, "{row}");
+            assert_eq!(is_unjudged(&serde_json::from_value(set).expect("a change set")), expected, "{row}");
         }
     }
 

@@ -16,19 +16,15 @@ mod destroy;
 mod dev;
 mod document;
 mod drift;
-mod environment;
-mod follow;
 mod get;
 mod history;
 mod import;
-mod init;
 mod issuer;
 mod kubeconfig;
 mod local;
 mod logging;
 mod look;
 mod manifest;
-mod objects;
 mod outcome;
 mod output;
 mod pki;
@@ -41,7 +37,6 @@ mod resource;
 mod secrets;
 mod serve;
 mod session;
-mod signature;
 mod status;
 mod stop;
 mod style;
@@ -73,8 +68,6 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write a first Environment to start from
-    Init(init::Init),
     /// Run the control plane in this process
     Up(up::Up),
     /// Run a part of the control plane in this process
@@ -106,9 +99,6 @@ enum Command {
     Audit(audit::Audit),
     /// Show which Plan serves a Goal, and why no other does
     Resolve(resolve::Resolve),
-    /// Say who may use an Environment, or put its rules in force
-    #[command(subcommand)]
-    Env(environment::Env),
     /// Check documents before a server sees them
     Validate(validate::Validate),
     /// Print the CustomResourceDefinitions of Setpoint's kinds
@@ -151,7 +141,6 @@ fn visible() -> ExitCode {
     };
     let done = |result: anyhow::Result<()>| result.map(Outcome::from);
     let result = match arguments.command {
-        Command::Init(init) => done(init.run()),
         Command::Up(up) => done(up.run()),
         Command::Serve(serve) => done(serve.run()),
         Command::Plan(plan) => plan.run(),
@@ -167,7 +156,6 @@ fn visible() -> ExitCode {
         Command::History(history) => done(history.run()),
         Command::Audit(audit) => done(audit.run()),
         Command::Resolve(resolve) => resolve.run(),
-        Command::Env(env) => env.run(),
         Command::Validate(validate) => done(validate.run()),
         Command::Crds(crds) => done(crds.run()),
         Command::Data(data) => done(data.run()),

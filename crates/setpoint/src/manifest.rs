@@ -21,19 +21,13 @@ impl Manifest {
     /// All objects of the files, those first that others stand on, and otherwise in the order they are written in. Files
     /// without any are a mistake: what is not in them is not meant to go.
     pub(crate) fn read(files: &Files) -> Result<Vec<Manifest>> {
-        let manifests = Manifest::read_any(files)?;
+        let mut manifests = manifests(files.read()?)?;
         ensure!(
             !manifests.is_empty(),
             "there are no objects in {}; a folder's .yaml, .yml and .json files are read, with -R those below it too; what \
              an apply set holds is deleted by `setpoint destroy --set NAME`",
             inert(&files.shown())
         );
-        Ok(manifests)
-    }
-
-    /// The same, where there may be none.
-    pub(crate) fn read_any(files: &Files) -> Result<Vec<Manifest>> {
-        let mut manifests = manifests(files.read()?)?;
         manifests.sort_by_key(Manifest::rank);
         Ok(manifests)
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::apply::{Source, kept};
+use crate::apply::Source;
 use crate::manifest::Manifest;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     #[command(flatten)]
     source: Source,
     /// Save the plan, for `setpoint apply PLAN`; the file holds the objects, Secrets too
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["target", "exclude", "no_destroy"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["target", "exclude"])]
     out: Option<PathBuf>,
     /// The form to print it in
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
@@ -38,11 +38,9 @@ impl Plan {
     async fn plan(&self, session: &Session, manifests: Vec<Manifest>) -> Result<Outcome> {
         let user = session.user().await?;
         let set = self.source.apply_set(session);
-        let (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user, false).await?;
-        let kept = kept(&draft, &proposal);
+        let (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
         self.output.print(|| proposal.text(Style::of_stdout()), || data(&proposal))?;
-        kept.iter().for_each(|line| remark(&format!("--no-destroy: {line}")));
-        let outcome = Outcome::pending_if(proposal.has_changes() || proposal.is_stuck() || !kept.is_empty());
+        let outcome = Outcome::pending_if(proposal.has_changes() || proposal.is_stuck());
         if let Some(path) = &self.out {
             let set = set.map(|set| (set.namespace, set.name));
             let objects = manifests.into_iter().map(|manifest| manifest.object).collect();

@@ -18,7 +18,7 @@ use setpoint_api::machine::Machine;
 use setpoint_api::requester::RECONCILE_AT;
 use setpoint_core::count::counted;
 
-use crate::follow::{Aim, Followed, condition, follow};
+use crate::apply::{Aim, Followed, condition, follow, report_of};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{Place, Session};
@@ -57,10 +57,7 @@ impl Reconcile {
         self.wait(&machines, name, seen, why).await?;
         let followed = Followed { namespace, name: name.to_owned() };
         let aims = BTreeMap::from([(followed, Aim::Synced { generation: 0 })]);
-        let followup = follow(session, aims, None, Duration::from_secs(self.timeout)).await?;
-        self.output.print(|| followup.lines(), || Ok(json!({"machines": followup.data()})))?;
-        followup.no_failures()?;
-        Ok(Outcome::pending_if(!followup.is_done()))
+        report_of(self.output, &follow(session, aims, Duration::from_secs(self.timeout)).await?)
     }
 
     async fn environment(&self, session: &Session, name: &str) -> Result<Outcome> {

@@ -5,22 +5,19 @@ use clap::Args;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, Entry, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, Mode, Phase, StepState};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 
+use crate::apply::{NOT_LOOKED_AT, condition, is_behind};
 use crate::drift::{environments, machines, seconds};
-use crate::follow::{NOT_LOOKED_AT, condition, is_behind};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::session::{Place, Session};
 use crate::style::{Style, Tone};
 use crate::table::GAP;
 use crate::terminal::{aligned, inert};
-
-/// Where change sets are about Environments themselves: their orphans, and their policy.
-const OF_ENVIRONMENTS: &str = "kube-system";
 
 #[derive(Debug, Args)]
 pub(crate) struct Status {
@@ -58,12 +55,7 @@ async fn waiting(session: &Session, all: bool) -> Result<Vec<ChangeSet>> {
         true => Api::all(client),
         false => Api::namespaced(client, &session.server.namespace),
     };
-    let mut list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
-    // What is asked of an Environment itself is asked there; not everybody may read it.
-    if !all && session.server.namespace != OF_ENVIRONMENTS {
-        let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), OF_ENVIRONMENTS);
-        list.items.extend(sets.list(&ListParams::default()).await.into_iter().flat_map(|list| list.items));
-    }
+    let list = sets.list(&ListParams::default()).await.map_err(|error| session.server.unreachable(error))?;
     let waits = |set: &ChangeSet| {
         let phase = set.status.as_ref().and_then(|status| status.phase);
         set.spec.mode == Mode::Execute && phase == Some(Phase::Waiting)
@@ -159,17 +151,14 @@ fn machine_row(machine: &Machine) -> Vec<String> {
 fn waiting_row(set: &ChangeSet) -> Vec<String> {
     let status = set.status.clone().unwrap_or_default();
     let (namespace, name) = names(&set.metadata);
-    let open: Vec<&Entry> = status.entries.iter().filter(|entry| !entry.state.is_closed()).collect();
-    let told = |entry: &&Entry| match &entry.message {
-        Some(why) => format!("{}: {why}", entry.state),
-        None => entry.state.to_string(),
-    };
+    let waits = status.step_states.iter().filter(|state| state.state == StepState::Waiting);
+    let what = waits.filter_map(|state| state.message.clone()).next();
     vec![
         format!("{namespace}/{name}"),
         set.spec.environment.clone(),
-        open.len().to_string(),
+        status.steps.len().to_string(),
         set.spec.requested_by.clone(),
-        open.iter().min_by_key(|entry| entry.state).map(told).unwrap_or_default(),
+        what.unwrap_or_default(),
     ]
 }
 
@@ -244,10 +233,8 @@ mod tests {
         let db = object("Machine", "db", json!({"environment": "lab"}), stuck);
         let spec = json!({"environment": "lab", "mode": "Execute", "requestedBy": "alice"});
         let since = "2026-01-01T00:00:00Z";
-        let entry = |digest: &str, state: &str, message: &str| json!({"digest": digest, "state": state, "message": message, "since": since});
-        let entries =
-            json!([entry("c", "Done", ""), entry("e", "Rejected", "by bob"), entry("d", "Waiting", "1 person")]);
-        let set = object("ChangeSet", "db-x", spec, json!({"phase": "Waiting", "entries": entries}));
+        let states = json!([{"id": "a", "digest": "d", "state": "Waiting", "message": "1 person", "since": since}]);
+        let set = object("ChangeSet", "db-x", spec, json!({"phase": "Waiting", "stepStates": states}));
         let held = Overview { environments: vec![lab()], machines: vec![db], waiting: vec![set] };
         assert_eq!(
             held.text(Style::Plain),
@@ -256,7 +243,7 @@ mod tests {
              MACHINE   ENVIRONMENT   SYNCED   REASON\n\
              shop/db   lab           False    waits for 1 person\\u0007\n\n\
              WAITING     ENVIRONMENT   STEPS   REQUESTED BY   FOR\n\
-             shop/db-x   lab           2       alice          waits: 1 person\n\
+             shop/db-x   lab           0       alice          1 person\n\
              `setpoint approve db-x -n shop` shows its steps and asks\n"
         );
         assert!(held.is_pending());

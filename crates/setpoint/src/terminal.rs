@@ -1,10 +1,9 @@
 //! What is written to a terminal: text that cannot command it, and output whose reader may have seen enough.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io;
 
-use anyhow::{Context as _, Result, ensure};
-use rustix::termios::{QueueSelector, tcflush};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 use setpoint_core::value::is_active;
 
@@ -55,26 +54,6 @@ pub(crate) fn print(text: &str) -> Result<()> {
 #[expect(clippy::print_stderr, reason = "what is no output must not be among it")]
 pub(crate) fn remark(text: &str) {
     eprintln!("{}", inert(text));
-}
-
-/// Whether the person says yes. Whoever closes the input says no; a pipe is nobody, and what was typed before the question was
-/// there answers something else.
-pub(crate) async fn agrees(question: &str) -> Result<bool> {
-    ensure!(io::stdin().is_terminal(), "standard input is no terminal, so nobody can be asked; say -y to go on");
-    let question = question.to_owned();
-    let answer = tokio::task::spawn_blocking(move || -> io::Result<String> {
-        tcflush(io::stdin(), QueueSelector::IFlush)?;
-        io::Write::write_all(&mut io::stderr(), format!("{question} [yes/no] ").as_bytes())?;
-        io::Write::flush(&mut io::stderr())?;
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer)?;
-        if answer.is_empty() {
-            io::Write::write_all(&mut io::stderr(), b"\n")?;
-        }
-        Ok(answer)
-    });
-    let answer = answer.await?.context("cannot ask")?;
-    Ok(matches!(answer.trim(), "yes" | "y"))
 }
 
 /// Rows of cells with every column but the last padded to its widest cell.

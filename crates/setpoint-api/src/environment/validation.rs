@@ -1,6 +1,6 @@
 //! What an Environment must be like.
 
-use super::{Environment, windows};
+use super::Environment;
 use crate::field::{Errors, Path};
 use crate::names;
 use crate::rules;
@@ -29,7 +29,6 @@ impl Environment {
         if let Some(approval) = &spec.approval {
             approval.validate(&SPEC.field("approval"), &mut errors);
         }
-        windows::validate(&spec.windows, &SPEC.field("windows"), &mut errors);
         if let Some(notifications) = &spec.notifications {
             notifications.validate(&SPEC.field("notifications"), &mut errors);
         }

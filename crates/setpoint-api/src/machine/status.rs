@@ -19,8 +19,8 @@ pub const MAX_INTENTS: usize = 16;
 pub const MAX_DRIFT: usize = 256;
 /// How many of the last steps are on record.
 pub const MAX_DONE: usize = 32;
-/// How many marks of protection are on record.
-pub const MAX_PROTECTED: usize = 64;
+/// How many steps that are yet to be taken are listed.
+pub const MAX_WANTED: usize = 64;
 
 /// What is known of a Machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, KubeSchema)]
@@ -66,15 +66,15 @@ pub struct MachineStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub done: Vec<DoneStep>,
+    /// The digests of the steps that are to be taken, where change sets list steps of it and that is known: what asks about
+    /// others is outdated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub wanted: Option<Vec<String>>,
     /// The steps that need an approval, whether or not they have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSteps>,
-    /// What was protected at any time since the Machine was last `Synced`: `guest` for the Machine itself, `volumes.NAME` for
-    /// a volume. To delete or replace it needs the approvals of a destructive step even if the mark was just taken off.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
-    pub protected: Vec<String>,
     /// Fields that are not as desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
@@ -109,9 +109,6 @@ pub struct Intent {
     /// The change set, by its uid, whose approvals it uses; absent where it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_set: Option<String>,
-    /// What the guest costs per hour afterwards; absent where the price is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hourly_price: Option<Price>,
 }
 
 /// A step that was taken.
@@ -131,9 +128,6 @@ pub struct DoneStep {
     /// Whether no effect of it was seen: it was tried, or may have been, and that used its approvals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
-    /// What the guest was to cost per hour afterwards; absent where the price was not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hourly_price: Option<Price>,
 }
 
 /// A field that is not as desired.

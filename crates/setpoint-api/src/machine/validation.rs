@@ -49,13 +49,6 @@ impl Machine {
             let detail = "a Machine cannot be moved to another environment: make another Machine there";
             errors.forbidden(&SPEC.field("environment"), detail);
         }
-        for name in old.spec.protected_volumes() {
-            if !self.spec.volumes.iter().flatten().any(|volume| volume.name == name) {
-                let detail =
-                    format!("a protected volume ({name}) is not removed: first write it with protected: false");
-                errors.forbidden(&SPEC.field("volumes"), &detail);
-            }
-        }
         errors
     }
 }

@@ -96,10 +96,7 @@ fn a_status_round_trips() {
         "counts": {"creates": 0, "updates": 0, "deletes": 1, "unchanged": 3, "waiting": 0, "refused": 0},
         "hourlyCostDelta": "-0.34",
         "gateRef": {"name": "rack-1"},
-        "entries": [{
-            "digest": "sha256:00", "state": "Waiting", "message": "for an approval", "since": "2026-01-02T03:04:05Z",
-            "object": "uid", "generation": 2, "wantedAt": "2026-01-02T03:04:05Z",
-        }],
+        "stepStates": [{"id": "shop/web/delete", "digest": "sha256:00", "state": "Waiting", "message": "for an approval", "since": "2026-01-02T03:04:05Z"}],
         "conditions": [{"type": "Approved", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
         "observedAt": "2026-01-02T03:04:05Z",
     });

@@ -194,5 +194,5 @@ fn a_machine_has_no_default_that_would_buy_something() {
         .filter(|(_, schema)| schema.get("default").is_some())
         .map(|(name, _)| name.as_str())
         .collect();
-    assert_eq!(defaults, ["create"]);
+    assert_eq!(defaults, ["create", "deletionPolicy"]);
 }

@@ -49,19 +49,6 @@ fn what_is_wrong_is_said_with_its_field() {
             &[],
         ),
         (
-            "a namespace has one entry with limits that can be kept",
-            json!({"guardrails": {"namespaces": [
-                {"namespace": "*", "maxInstances": 0}, {"namespace": "shop", "maxHourlyCost": "-1"},
-                {"namespace": "shop", "maxDestroysPerHour": 1001}, {"namespace": "My Shop"},
-            ]}}),
-            &[
-                r#"spec.guardrails.namespaces[1].maxHourlyCost: Invalid value: "-1.00": must not be negative"#,
-                r#"spec.guardrails.namespaces[2].namespace: Duplicate value: "shop""#,
-                "spec.guardrails.namespaces[2].maxDestroysPerHour: Invalid value: 1001: must be less than or equal to 1000",
-                r#"spec.guardrails.namespaces[3].namespace: Invalid value: "My Shop": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#,
-            ],
-        ),
-        (
             "a time to live of seconds would delete what was just made",
             json!({"guardrails": {"ttlSeconds": 59}}),
             &["spec.guardrails.ttlSeconds: Invalid value: 59: must be greater than or equal to 60"],

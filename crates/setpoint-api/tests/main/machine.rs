@@ -278,9 +278,9 @@ fn what_is_not_set_is_not_managed() {
     let spec = machine(&json!({})).spec;
     let unmanaged = MachineSpec { environment: "rack".to_owned(), ..MachineSpec::default() };
     assert_eq!(spec, unmanaged);
-    assert_eq!((spec.create, spec.deletion_policy()), (Create::Always, DeletionPolicy::Delete));
+    assert_eq!((spec.create, spec.deletion_policy), (Create::Always, DeletionPolicy::Delete));
     let written = serde_json::to_value(&spec).unwrap();
-    assert_eq!(written, json!({"environment": "rack", "create": "Always"}));
+    assert_eq!(written, json!({"environment": "rack", "create": "Always", "deletionPolicy": "Delete"}));
 }
 
 #[test]
@@ -337,34 +337,4 @@ fn a_bad_annotation_is_said_with_its_field() {
     let head =
         r#"metadata.annotations[setpoint.dev/mute-drift]: Invalid value: "cpu,run": names "cpu", which is no field"#;
     assert!(told.len() == 1 && told[0].starts_with(head), "{told:?}");
-}
-
-#[test]
-fn what_was_there_before_us_stays_unless_the_machine_says_otherwise() {
-    let rows = [
-        ("one that is made for it goes with it", json!({}), DeletionPolicy::Delete),
-        ("one that it names stays", json!({"providerId": "101"}), DeletionPolicy::Retain),
-        ("what it says holds", json!({"providerId": "101", "deletionPolicy": "Delete"}), DeletionPolicy::Delete),
-        ("what it says holds here, too", json!({"deletionPolicy": "Retain"}), DeletionPolicy::Retain),
-    ];
-    for (name, spec, expected) in rows {
-        assert_eq!(machine(&spec).spec.deletion_policy(), expected, "{name}");
-    }
-}
-
-#[test]
-fn a_protected_volume_is_unmarked_before_it_is_removed() {
-    let with = |volumes: Value| machine(&json!({"volumes": volumes}));
-    let volume = |protected: bool| json!([{"name": "data", "size": "1Gi", "protected": protected}]);
-    let refused =
-        "spec.volumes: Forbidden: a protected volume (data) is not removed: first write it with protected: false";
-    let rows: [(&str, Value, Value, &[&str]); 4] = [
-        ("the mark is taken off", volume(true), volume(false), &[]),
-        ("an unmarked one is removed", volume(false), json!([]), &[]),
-        ("it is removed", volume(true), json!([]), &[refused]),
-        ("another one is in its place", volume(true), json!([{"name": "other", "size": "1Gi"}]), &[refused]),
-    ];
-    for (name, before, after, expected) in rows {
-        assert_eq!(told(&with(after).validate_update(&with(before))), expected, "{name}");
-    }
 }

@@ -6,9 +6,6 @@
 //! it is must be beyond doubt. And a change set that says to be made for an
 //! object is taken for what that object's controller asks: only controllers say so.
 //!
-//! A review also says in which groups its writer is, and which of several bearers of the name it is. The server writes that,
-//! so that at the moment of execution it can be asked whether this very person may still approve.
-//!
 //! Of what people want, the server itself writes down who wanted it last. What it and the controllers write for others is
 //! nobody's wish; and where the server deletes, because an owner or a namespace goes, it is not known whose it is.
 
@@ -23,11 +20,6 @@ pub(super) use crate::authentication::CONTROLLERS;
 use crate::authentication::Caller;
 use crate::failure::{Failure, Result};
 use crate::registry::{Resource, text_at};
-
-/// What the server says of a reviewer.
-const REVIEWER_FIELDS: [&str; 2] = ["reviewerUid", "reviewerGroups"];
-/// How many groups of a reviewer are written down; a right by another one does not count.
-const MAX_REVIEWER_GROUPS: usize = 256;
 
 /// How many are remembered who changed what an object asks for before it is carried out.
 const MAX_REQUESTERS: usize = 16;
@@ -77,9 +69,6 @@ fn check_owners(change: &Change<'_>) -> Result<()> {
 
 /// Writes down who asks for what an object says from now on, or keeps who did.
 pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after: &mut Value) {
-    if own(resource) == Some("reviews") {
-        return stamp_reviewer(caller, before, after);
-    }
     if !matches!(own(resource), Some("environments" | "machines")) {
         return;
     }
@@ -93,7 +82,9 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
             false => Some(also(kept.as_deref(), UNKNOWN)),
         },
         Some(_) if !is_new => kept,
-        Some(before) if !is_carried_out(resource, before) => Some(also(kept.as_deref(), writer)),
+        Some(before) if own(resource) == Some("machines") && !is_carried_out(before) => {
+            Some(also(kept.as_deref(), writer))
+        }
         _ => Some(writer.to_owned()),
     };
     let annotations = &mut after["metadata"]["annotations"];
@@ -101,25 +92,6 @@ pub fn stamp(resource: &Resource, caller: &Caller, before: Option<&Value>, after
         Some(requester) => annotations[REQUESTED_BY] = json!(requester),
         None => {
             annotations.as_object_mut().map(|annotations| annotations.remove(REQUESTED_BY));
-        }
-    }
-}
-
-/// Writes down as whom a review is given, whatever its writer says of that: whether it counts is asked for this user later.
-fn stamp_reviewer(caller: &Caller, before: Option<&Value>, after: &mut Value) {
-    let reviewer = caller.real();
-    let written = match before {
-        Some(before) => REVIEWER_FIELDS.map(|field| before["spec"].get(field).cloned()),
-        None => {
-            let groups = &reviewer.groups[..reviewer.groups.len().min(MAX_REVIEWER_GROUPS)];
-            [Some(json!(reviewer.uid)).filter(|_| !reviewer.uid.is_empty()), Some(json!(groups))]
-        }
-    };
-    let Some(spec) = after["spec"].as_object_mut() else { return };
-    for (field, value) in REVIEWER_FIELDS.into_iter().zip(written) {
-        match value {
-            Some(value) => drop(spec.insert(field.to_owned(), value)),
-            None => drop(spec.remove(field)),
         }
     }
 }
@@ -136,19 +108,12 @@ fn also(before: Option<&str>, writer: &str) -> String {
     names.join("\n")
 }
 
-/// Whether what an object asks for is done, so that nobody waits for leave to do it: a Machine, or an Environment whose policy is
-/// in force as it is written.
-fn is_carried_out(resource: &Resource, object: &Value) -> bool {
-    let (metadata, status) = (&object["metadata"], &object["status"]);
-    let says = |type_: &str, word: &str| {
-        let mut conditions = status["conditions"].as_array().into_iter().flatten();
-        conditions.any(|condition| condition["type"] == type_ && condition["status"] == word)
-    };
-    let is_done = match own(resource) {
-        Some("machines") => says("Synced", "True"),
-        _ => !says("PolicyInForce", "False"),
-    };
-    is_done && !goes(object) && status["observedGeneration"] == metadata["generation"]
+/// Whether what a Machine asks for is done, so that nobody waits for leave to do it.
+fn is_carried_out(machine: &Value) -> bool {
+    let (metadata, status) = (&machine["metadata"], &machine["status"]);
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_synced = conditions.any(|condition| condition["type"] == "Synced" && condition["status"] == "True");
+    is_synced && !goes(machine) && status["observedGeneration"] == metadata["generation"]
 }
 
 /// What an object's metadata orders: whether it goes, with what it goes, whether it is protected, and what of its drift is
@@ -165,7 +130,7 @@ fn goes(object: &Value) -> bool {
 }
 
 /// Whether a user is the server or the controllers, who write what others want.
-pub(super) fn serves(user: &str) -> bool {
+fn serves(user: &str) -> bool {
     user == CONTROLLERS || user == Caller::server().identity.user
 }
 
@@ -197,10 +162,7 @@ fn own(resource: &Resource) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{acting_as, caller, judge, judge_by, resource};
-    use std::sync::Arc;
-
     use super::*;
-    use crate::authentication::{Identity, Standing};
 
     #[test]
     fn who_asked_is_whom_the_server_knows() {
@@ -338,37 +300,6 @@ mod tests {
         let change_set = |requester: &str| json!({"spec": {"requestedBy": requester}});
         let ask = |requester: &str| judge_by(&mallory, "ChangeSet", (None, Some(&change_set(requester))), check);
         assert_eq!((ask("alice").is_ok(), ask("mallory").is_ok()), (false, true));
-    }
-
-    #[test]
-    fn a_review_says_as_whom_it_is_given() {
-        let person = caller("carol");
-        let mut account = Identity::service_account("shop", "bot");
-        account.uid = "7".to_owned();
-        let account = Caller::new(Arc::new(account), Standing::default());
-        let review = |more: Value| {
-            let mut review = json!({"spec": {"reviewer": "carol", "decision": "Approve"}});
-            for (field, value) in more.as_object().into_iter().flatten() {
-                review["spec"][field] = value.clone();
-            }
-            review
-        };
-        let groups = json!(["system:serviceaccounts", "system:serviceaccounts:shop"]);
-        let people = json!({"reviewerGroups": ["people"]});
-        let forged = json!({"reviewerUid": "1", "reviewerGroups": ["system:masters"]});
-        let rows = [
-            ("a person", &person, None, json!({}), people.clone()),
-            ("a person says otherwise", &person, None, forged.clone(), people.clone()),
-            ("an account", &account, None, json!({}), json!({"reviewerUid": "7", "reviewerGroups": groups})),
-            ("it is there already", &account, Some(review(people.clone())), forged, people.clone()),
-            ("it is there already and says nothing", &account, Some(review(json!({}))), people, json!({})),
-        ];
-        for (name, caller, before, mut after, expected) in
-            rows.map(|(name, caller, before, more, expected)| (name, caller, before, review(more), review(expected)))
-        {
-            stamp(&resource("Review"), caller, before.as_ref(), &mut after);
-            assert_eq!(after, expected, "{name}");
-        }
     }
 
     #[test]

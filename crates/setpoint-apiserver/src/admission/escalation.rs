@@ -3,15 +3,12 @@
 //! As in Kubernetes, the verb `escalate` on a role lifts that for the role, and `bind` for its bindings. It is asked of
 //! every write but one that changes only what the garbage collector does: a label alone can hand a role's rules to others.
 //!
-//! The verbs on Environments are not given by those who hold them: to give `use`, `adopt` or `approve` on an Environment takes
-//! `update` on it at the cluster scope. `use` of the local Environment is like any other right, since `edit` has it.
-//!
 //! To compare rules takes its time, and nobody is to wait for it: the policy is held only to see what is to be compared.
 
 use serde_json::Value;
 
 use super::Change;
-use crate::authorization::{Access, Binding, Kind, Pieces, Policy, RoleRef, Rule, coverage, tenancy};
+use crate::authorization::{Access, Binding, Kind, Pieces, Policy, RoleRef, Rule, coverage};
 use crate::failure::{Failure, Result};
 use crate::kinds::rbac::GROUP;
 use crate::live_policy::LivePolicy;
@@ -41,7 +38,7 @@ fn check_role(policy: &LivePolicy, change: &Change<'_>, kind: Kind, role: &Value
         policy.rules_for(&change.caller.identity, change.place())
     };
     let rules = Rule::read_all(&role["rules"]);
-    check_given(policy, change, &held, &rules.iter().collect::<Vec<_>>())?;
+    check_held(change, &held, &rules.iter().collect::<Vec<_>>())?;
     // What takes the rules of others together can gather any, and can hinder others from tightening theirs.
     if gathers(role) || change.before.is_some_and(gathers) {
         let everything = coverage::full_authority();
@@ -69,7 +66,7 @@ fn check_binding(policy: &LivePolicy, change: &Change<'_>, object: &Value) -> Re
         (policy.rules_for(&change.caller.identity, change.place()), given)
     };
     match given {
-        Some(given) => check_given(policy, change, &held, &given.rules()),
+        Some(given) => check_held(change, &held, &given.rules()),
         None => Err(Failure::not_found(change.resource, name)),
     }
 }
@@ -78,29 +75,6 @@ fn check_binding(policy: &LivePolicy, change: &Change<'_>, object: &Value) -> Re
 fn may(policy: &Policy, change: &Change<'_>, verb: &str, kind: Kind, name: &str) -> bool {
     let access = Access::to_object(verb, [GROUP, kind.plural(), ""], name, change.place());
     access.is_allowed(policy, &change.caller.identity)
-}
-
-/// Verbs on Environments are given by who may update these, and all else by who holds it.
-fn check_given(policy: &LivePolicy, change: &Change<'_>, held: &Pieces, wanted: &[&Rule]) -> Result<()> {
-    let (places, others) = tenancy::split(wanted);
-    check_held(change, held, &others.iter().collect::<Vec<_>>())?;
-    let policy = policy.read();
-    let kind = [setpoint_api::GROUP, "environments", ""];
-    let is_keeper =
-        |name: &str| Access::to_object("update", kind, name, "").is_allowed(&policy, &change.caller.identity);
-    let Some(place) = places.iter().find(|place| !is_keeper(place.name)) else { return Ok(()) };
-    let (verb, of) = (
-        &place.verb,
-        match place.name {
-            "" => "every Environment".to_owned(),
-            name => format!("the Environment {name:?}"),
-        },
-    );
-    let why = format!(
-        "to give the verb {verb:?} on {of} to others takes \"update\" on it at the cluster scope, whoever holds the verb; \
-         who has that gives it with `setpoint env grant`"
-    );
-    Err(Failure::forbidden(change.resource, change.name(), &why))
 }
 
 fn check_held(change: &Change<'_>, held: &Pieces, wanted: &[&Rule]) -> Result<()> {

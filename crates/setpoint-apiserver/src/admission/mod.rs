@@ -12,11 +12,9 @@ mod finalizer;
 #[cfg(test)]
 mod fixture;
 mod namespace;
-mod policy;
 mod protection;
 mod record;
 mod service_account;
-mod tenancy;
 
 use serde_json::Value;
 
@@ -74,13 +72,9 @@ pub async fn admit(server: &Shared, change: &Change<'_>) -> Result<()> {
     creation::check(&server.policy.read(), change)?;
     authorship::check(change)?;
     finalizer::check(change)?;
-    policy::check(change)?;
     record::check(&server.policy.read(), change)?;
     escalation::check(&server.policy, change)?;
     service_account::check(&server.policy.read(), change)?;
-    tenancy::check(&server.policy.read(), change)?;
-    tenancy::check_proposal(server, change).await?;
-    tenancy::check_pod(server, change).await?;
     protection::check(server, change).await?;
     namespace::check(server, change).await
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use setpoint_api::GROUP;
 use setpoint_api::protection::{PROTECTED, mark};
 use setpoint_store::{At, Range};
 
@@ -32,11 +31,6 @@ pub(super) async fn check(server: &Shared, change: &Change<'_>) -> Result<()> {
         let why = format!("it is protected: to delete it, first remove its {mark} with `{remedy}`");
         return Err(Failure::protected(change.resource, change.name(), &why));
     }
-    if let Some(volume) = protected_volume(change.resource, last) {
-        let why =
-            format!("its volume {volume} is protected: to delete it, first write the volume with protected: false");
-        return Err(Failure::protected(change.resource, change.name(), &why));
-    }
     // What was on its way out already is kept by what is protected, and says so.
     if change.after.is_some() || before["metadata"]["deletionTimestamp"].is_string() {
         return Ok(());
@@ -53,13 +47,6 @@ pub(super) async fn check(server: &Shared, change: &Change<'_>) -> Result<()> {
         Some(first) => Err(Failure::protected(change.resource, change.name(), &held(&found, first))),
         None => Ok(()),
     }
-}
-
-/// A protected volume of a Machine.
-fn protected_volume<'o>(resource: &Resource, object: &'o Value) -> Option<&'o str> {
-    let is_machine = resource.group == GROUP && &*resource.plural == "machines";
-    let mut volumes = object["spec"]["volumes"].as_array().into_iter().flatten().filter(|_| is_machine);
-    volumes.find(|volume| volume["protected"] == true).map(|volume| text_at(volume, &["name"]))
 }
 
 /// The kinds of object that would go with this one, each with the namespace to look in.

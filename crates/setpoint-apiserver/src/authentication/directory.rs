@@ -16,8 +16,6 @@ pub(super) struct Directory {
     /// has to find them first, which is what SHA-256 prevents.
     tokens: HashMap<[u8; 16], Holder>,
     serials: HashMap<Serial, Timestamp>,
-    /// Of those of whom a credential was revoked, when the last one that was not ceases to count.
-    revoked: HashMap<String, Timestamp>,
 }
 
 struct Holder {
@@ -35,7 +33,7 @@ impl std::fmt::Debug for Directory {
 
 impl Directory {
     pub(super) fn new(roster: Roster) -> Directory {
-        let mut directory = Directory { revoked: revoked(&roster), ..Directory::default() };
+        let mut directory = Directory::default();
         for user in roster.users {
             let ends = user.ends();
             match user.credential {
@@ -59,12 +57,6 @@ impl Directory {
         bool::from(holder.second_half.ct_eq(&second_half)).then_some((&holder.identity, holder.ends))
     }
 
-    /// Whether somebody's credentials were revoked, so that none counts any more. Who has one that merely expired, or was
-    /// never given one, is not revoked.
-    pub(super) fn is_revoked(&self, user: &str, now: Timestamp) -> bool {
-        self.revoked.get(user).is_some_and(|ends| *ends <= now)
-    }
-
     /// When a credential ceases to count, as far as the roster says: long ago if it is revoked. A certificate need not
     /// stand in it, since it proves itself; a token must.
     pub(super) fn ends(&self, credential: &Credential) -> Timestamp {
@@ -73,17 +65,6 @@ impl Directory {
             Credential::CertificateSerial(serial) => self.serials.get(serial).copied().unwrap_or(Timestamp::MAX),
         }
     }
-}
-
-fn revoked(roster: &Roster) -> HashMap<String, Timestamp> {
-    let names = roster.users.iter().filter(|user| user.revoked.is_some()).map(|user| user.name.clone());
-    let mut revoked: HashMap<String, Timestamp> = names.map(|name| (name, Timestamp::MIN)).collect();
-    for user in &roster.users {
-        if let Some(ends) = revoked.get_mut(&user.name) {
-            *ends = user.ends().max(*ends);
-        }
-    }
-    revoked
 }
 
 fn halves(digest: &TokenDigest) -> ([u8; 16], [u8; 16]) {

@@ -71,13 +71,6 @@ impl Users {
         (Timestamp::now() < ends).then(|| Caller::new(certificate.identity.clone(), standing))
     }
 
-    /// Whether somebody was let in once and is not any more, because what they were given was revoked.
-    pub fn is_revoked(&self, user: &str) -> bool {
-        self.refresh();
-        let is_fixed = self.tokens.iter().any(|(_, identity)| identity.user == user);
-        !is_fixed && self.directory.borrow().is_revoked(user, Timestamp::now())
-    }
-
     /// Resolves when what a caller is let in for has expired or is revoked, if it ever is.
     pub fn lapse(&self, standing: Standing) -> impl Future<Output = ()> + Send + use<> {
         let mut directory = self.directory.subscribe();
@@ -202,22 +195,6 @@ mod tests {
         assert_eq!(user_of(&users, "b").as_deref(), Some("joe"));
         write(&path, &roster(&[("jane", token("a"), Some(Timestamp::UNIX_EPOCH)), ("joe", token("b"), None)]));
         assert_eq!((user_of(&users, "a"), user_of(&users, "b").as_deref()), (None, Some("joe")));
-    }
-
-    #[test]
-    fn who_has_no_credential_left_is_revoked() {
-        let revoked = Some(Timestamp::UNIX_EPOCH);
-        let (_folder, _, users) = with_file(&roster(&[
-            ("jane", token("a"), revoked),
-            ("joe", token("b"), revoked),
-            ("joe", token("c"), None),
-            ("ann", token("d"), None),
-            ("admin", token("e"), revoked),
-        ]));
-        let rows = [("jane", true), ("joe", false), ("ann", false), ("stranger", false), ("admin", false)];
-        for (user, expected) in rows {
-            assert_eq!(users.is_revoked(user), expected, "{user}");
-        }
     }
 
     #[test]

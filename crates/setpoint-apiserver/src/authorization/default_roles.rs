@@ -5,7 +5,6 @@
 //! whoever adds a kind can add to them.
 
 use serde_json::{Value, json};
-use setpoint_api::tenancy::{LOCAL, USE};
 
 use super::{Kind, MASTERS};
 use crate::kinds::rbac::GROUP;
@@ -46,22 +45,8 @@ enum Rules {
 }
 
 enum Rule {
-    Resources {
-        verbs: &'static [&'static str],
-        groups: &'static [&'static str],
-        resources: &'static [&'static str],
-    },
-    /// One verb on one object by its name.
-    Named {
-        verb: &'static str,
-        group: &'static str,
-        resource: &'static str,
-        name: &'static str,
-    },
-    Paths {
-        verbs: &'static [&'static str],
-        paths: &'static [&'static str],
-    },
+    Resources { verbs: &'static [&'static str], groups: &'static [&'static str], resources: &'static [&'static str] },
+    Paths { verbs: &'static [&'static str], paths: &'static [&'static str] },
 }
 
 impl Role {
@@ -86,9 +71,6 @@ impl Rule {
         match self {
             Rule::Resources { verbs, groups, resources } => {
                 json!({"verbs": verbs, "apiGroups": groups, "resources": resources})
-            }
-            Rule::Named { verb, group, resource, name } => {
-                json!({"verbs": [verb], "apiGroups": [group], "resources": [resource], "resourceNames": [name]})
             }
             Rule::Paths { verbs, paths } => json!({"verbs": verbs, "nonResourceURLs": paths}),
         }
@@ -142,7 +124,6 @@ const fn at(verbs: &'static [&'static str], paths: &'static [&'static str]) -> R
 /// Each gives the ClusterRole of its own name to groups.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("cluster-admin", &[MASTERS]),
-    ("setpoint:use-local", &[SERVICE_ACCOUNTS]),
     ("system:basic-user", &[AUTHENTICATED]),
     ("system:discovery", &[AUTHENTICATED]),
     ("system:monitoring", &["system:monitoring"]),
@@ -165,7 +146,6 @@ const ROLES: &[Role] = &[
     part("setpoint:aggregate-to-edit", "edit", OWN_EDIT),
     part("setpoint:aggregate-to-view", "view", OWN_VIEW),
     own("setpoint:reviewer", REVIEWER),
-    part("setpoint:use-local", "edit", USE_LOCAL),
     part("system:aggregate-to-admin", "admin", ADMIN),
     part("system:aggregate-to-edit", "edit", EDIT),
     part("system:aggregate-to-view", "view", VIEW),
@@ -242,8 +222,6 @@ const NODE: &[Rule] = &[
 /// What makes Pods of workloads, addresses of Pods, and Nodes of Environments. Kubernetes gives each controller an account
 /// of its own; here they are one program, with the rights of all.
 const CONTROLLERS: &[Rule] = &[
-    // Whether somebody who approved a step may still approve it.
-    on(CREATE, &["authorization.k8s.io"], &["subjectaccessreviews"]),
     on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
     on(&["create", "delete", "get", "list", "patch", "update", "watch"], &[""], &["endpoints", "pods"]),
     on(&["patch", "update"], &[""], &["nodes/status", "pods/status"]),
@@ -288,8 +266,6 @@ const CONTROLLERS: &[Rule] = &[
 
 /// What puts Pods on nodes.
 const SCHEDULER: &[Rule] = &[
-    // Whether the ServiceAccount of a Pod may use an Environment.
-    on(CREATE, &["authorization.k8s.io"], &["subjectaccessreviews"]),
     on(&["create", "get", "patch", "update"], &["", "events.k8s.io"], &["events"]),
     on(READ, &[""], &["namespaces", "nodes", "persistentvolumeclaims", "services"]),
     on(&["delete", "get", "list", "watch"], &[""], &["pods"]),
@@ -385,10 +361,6 @@ const VIEW: &[Rule] = &[
 
 const OWN: &str = setpoint_api::GROUP;
 const PLANS: &str = "planspec.io";
-
-/// Of the verbs on Environments, only this is given to anybody from the start: whoever may have Pods made could always have
-/// them run on this machine.
-const USE_LOCAL: &[Rule] = &[Rule::Named { verb: USE, group: OWN, resource: "environments", name: LOCAL }];
 
 /// To say what may be done, and that it may: not for those who say what they want.
 const OWN_ADMIN: &[Rule] =

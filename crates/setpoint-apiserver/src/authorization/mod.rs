@@ -3,8 +3,7 @@
 //! Everything here is pure. [`Policy`] is an index over the roles and bindings that exist; [`crate::live_policy`] feeds it
 //! one [`Change`] at a time, and what a request asks leave for, its [`Access`], is decided from it without I/O. Rights only add up: nothing can be forbidden, so
 //! the order of rules does not matter, and what is not there cannot be wrong. [`coverage`] keeps people from giving away
-//! rights they do not have; [`tenancy`] from giving the verbs on
-//! Environments only because they hold them; [`default_roles`] is what a server starts with.
+//! rights they do not have; [`default_roles`] is what a server starts with.
 
 mod access;
 mod aggregation;
@@ -15,7 +14,6 @@ mod policy;
 mod properties;
 mod rule;
 mod subject;
-pub mod tenancy;
 #[cfg(test)]
 mod tests;
 

@@ -55,11 +55,6 @@ pub fn status(decision: &Decision<'_>) -> Value {
     Value::Object(status)
 }
 
-/// The answer about somebody who is no longer let in.
-pub fn denied(reason: &str) -> Value {
-    json!({"allowed": false, "denied": true, "reason": reason})
-}
-
 /// Everything that must hold of a review before it is answered.
 pub fn validate(review: Review, object: Node<'_, '_>, errors: &mut Errors) {
     let spec = object.field("spec");

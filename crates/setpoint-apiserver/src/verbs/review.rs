@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::create::record_of_new;
-use crate::authentication::{self, Identity, Invalid};
+use crate::authentication::{self, Invalid};
 use crate::deletion::seconds;
 use crate::failure::{Failure, Result};
 use crate::negotiate;
@@ -17,7 +17,6 @@ use crate::reviews::{self, Review, access, rules};
 use crate::server::{Call, Shared};
 use crate::write;
 use setpoint_api::field::{Errors, Node};
-use setpoint_store::At;
 
 /// What no client says of an object.
 const SYSTEM_FIELDS: [&str; 5] =
@@ -36,7 +35,7 @@ pub(super) async fn create(server: &Shared, call: Call, review: Review) -> Resul
     let user = &call.caller.identity;
     match review {
         Review::SelfSubjectAccess | Review::SubjectAccess | Review::LocalSubjectAccess => {
-            object["status"] = answer_access(server, &call, review, &object).await?;
+            object["status"] = answer_access(server, &call, review, &object)?;
         }
         Review::Token => object["status"] = answer_token(server, &call, &object["spec"]).await?,
         // These answer without repeating the question.
@@ -61,7 +60,7 @@ pub(super) async fn create(server: &Shared, call: Call, review: Review) -> Resul
     Ok(response)
 }
 
-async fn answer_access(server: &Shared, call: &Call, review: Review, object: &Value) -> Result<Value> {
+fn answer_access(server: &Shared, call: &Call, review: Review, object: &Value) -> Result<Value> {
     let mut errors = Errors::default();
     access::validate(review, Node::root(object), &mut errors);
     if !errors.is_empty() {
@@ -69,31 +68,8 @@ async fn answer_access(server: &Shared, call: &Call, review: Review, object: &Va
         return Err(Failure::invalid_kind(review.group(), "", "", errors));
     }
     let subject = access::subject(review, &object["spec"], &call.caller.identity);
-    // About whoever asks it is known already that they are let in.
-    if review != Review::SelfSubjectAccess
-        && let Some(reason) = lapsed(server, &subject).await?
-    {
-        return Ok(access::denied(&reason));
-    }
     let policy = server.policy.read();
     Ok(access::status(&policy.decide(&access::attributes(&object["spec"], &subject))))
-}
-
-/// Why somebody is no longer let in, if so: what roles give them is theirs no more. A ServiceAccount is known again by its
-/// uid; where none is said, only its name counts, as on Kubernetes.
-async fn lapsed(server: &Shared, subject: &Identity) -> Result<Option<String>> {
-    let user = &subject.user;
-    let Some((namespace, name)) = authentication::service_account_of(user) else {
-        let is_revoked = server.users.is_revoked(user);
-        return Ok(is_revoked.then(|| format!("the credentials of the user {user:?} were revoked")));
-    };
-    if subject.uid.is_empty() {
-        return Ok(None);
-    }
-    let key = server.registry().built_in("", "v1", "serviceaccounts").key(Some(namespace), name);
-    let account = server.store.get(&key, At::Now).await?.value.map(|entry| Stored::from(&entry).metadata());
-    let is_same = account.is_some_and(|metadata| metadata["uid"] == subject.uid.as_str());
-    Ok((!is_same).then(|| format!("the ServiceAccount {namespace}/{name} with the uid {:?} is gone", subject.uid)))
 }
 
 async fn answer_token(server: &Shared, call: &Call, spec: &Value) -> Result<Value> {

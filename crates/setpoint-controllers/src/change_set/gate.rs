@@ -152,7 +152,7 @@ fn is_gate_of(gate: &Gate, change_set: &ChangeSet) -> bool {
 fn gate_of(change_set: &ChangeSet, decision: &Decision, cluster: &str) -> Gate {
     let metadata = &change_set.metadata;
     let name = metadata.name.clone().unwrap_or_default();
-    let steps = &change_set.spec.steps;
+    let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
     let required = missing(decision).map(|(_, approvals)| approvals.required).max().unwrap_or(1);
     let spec = GateSpec {
         gate_type: GateType::Approval,

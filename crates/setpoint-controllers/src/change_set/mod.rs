@@ -1,29 +1,31 @@
-//! Shows what change sets would do, asks people where they must be asked, and says what became of each step.
+//! The gatekeeper: shows what change sets would do, asks people where they must be asked, and says how far all is.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`opener`] | opens change sets for steps that need an approval |
 //! | [`case`] | a change set with everything that people said of it |
-//! | `subjects` | the objects that the steps of a change set are for |
+//! | `own` | the change sets that controllers made for an object |
 //! | `preview` | the steps of a change set that brings its objects along |
+//! | `work` | what is known of the objects that a change set has steps for |
+//! | `rivals` | the change sets that list steps of one Machine |
 //! | `gate` | the Gate of a change set: that it is there, and what it says |
 //! | `verdicts` | what each review is told |
 //! | `retention` | when a change set has been there for long enough |
 //! | `wakeup` | whom a change concerns |
 //!
 //! It authorizes nothing: whoever acts asks the core, with the same reviews, at that moment. What it writes is for people,
-//! except that an entry that is closed authorizes nothing any more.
+//! and for the record that keeps an approval from being used twice.
 
 pub mod case;
 mod gate;
-pub mod opener;
+mod own;
 mod preview;
 mod retention;
-mod subjects;
+mod rivals;
 mod verdicts;
 mod wakeup;
+mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,20 +34,16 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, Entry, EntryState, GateReference, Mode};
-use setpoint_api::environment::Environment;
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, GateReference, Mode};
+use setpoint_api::environment::{Approval, Environment};
 use setpoint_api::planspec::gate::Gate;
-use setpoint_api::price::Price;
-use setpoint_api::step::Step;
-use setpoint_core::authority::{self, Progress, UNWANTED_FOR, stricter};
-use setpoint_core::gate::{Decision, Input, Judged, Level, Requesters, Usage, Verdict};
-use setpoint_core::plan;
-use setpoint_core::stricter::rules_for;
+use setpoint_core::authority::{self, Progress};
+use setpoint_core::gate::{Decision, Input, Requesters, Usage};
+use setpoint_core::machine;
+use setpoint_core::workload::selection::controller_of;
 
-pub use self::case::{Case, cases};
-pub use self::opener::ChangeSetOpener;
-pub use self::subjects::NAMESPACE_OF_ENVIRONMENTS;
-use self::subjects::Subjects;
+pub use self::case::{Case, cases, cases_of};
+pub use self::own::{Owner, can_be_decided, is_open};
 use crate::events::{Recorder, is_code};
 use crate::ownership::unless_moved;
 use crate::planning::Planning;
@@ -78,62 +76,62 @@ impl ChangeSets {
     async fn judge(
         &self,
         change_set: Arc<ChangeSet>,
-        environment: &Arc<Environment>,
+        environment: &Environment,
         round: &mut Round,
     ) -> Result<Next, Error> {
-        let case = Case::of(&self.caches, change_set.clone()).with_rights(&self.client).await?;
-        let subjects = Subjects::of(&self.caches, &change_set, environment);
-        let decision = self.decide(&case, &subjects, environment, round.now);
-        let entries = authority::entries(&change_set, &subjects.facts(), &decision, round.now);
-        let told = told(&change_set, &decision, &entries);
-        let progress = authority::progress(&change_set, &entries, &told, round.now);
-        let gate = self.gate(&case, &told, round).await?;
-        // An entry closes only once everybody who decided on it was told.
-        let is_told = self.tell_reviewers(&case, &decision, round).await?;
-        if !is_told || !self.write(&change_set, &progress, &entries, gate.as_deref(), round).await? {
+        let case = Case::of(&self.caches, change_set.clone());
+        let asked = self.ask(&case, environment, round.now);
+        let objects = work::Objects::of(&self.caches, &change_set, &asked, environment);
+        let abandoned = retention::abandoned(&change_set, &objects, round.now);
+        let known = objects.known();
+        let works = known.iter().map(|(target, wants)| (*target, objects.work(target, wants))).collect();
+        let progress = authority::progress(&change_set, &asked, &works, abandoned, round.now);
+        let gate = self.gate(&case, &progress.decision, round).await?;
+        let steps = change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let is_rejection_needed = retention::is_rejection_needed(steps, &asked, &progress, &objects);
+        let end = retention::end(&change_set, &progress, !case.reviews.is_empty(), is_rejection_needed);
+        if end.is_some_and(|end| end <= round.now) {
+            self.remove(&change_set, round).await?;
+            return Ok(Next::Idle);
+        }
+        self.tell_reviewers(&case, &progress.decision, round).await?;
+        let approval = environment.spec.approval.as_ref();
+        if !self.write(&case, &progress, gate.as_deref(), approval, round).await? {
             return Ok(Next::After(MOVED));
         }
-        let flapping = entries.iter().filter(|entry| !entry.state.is_closed()).filter_map(|entry| entry.unwanted_since);
-        let wakes = flapping.filter_map(|since| since.checked_add(UNWANTED_FOR).ok());
-        let rooms = told.steps.iter().filter_map(|judged| judged.verdict.until());
-        let ends = retention::end(&change_set, &entries, !case.reviews.is_empty());
-        let wake = wakes.chain(rooms).chain(told.approved_until).chain(ends).filter(|at| *at > round.now).min();
+        let wakes = [end, retention::wake(&change_set, &asked, &objects, round.now)];
+        let wake = wakes.into_iter().flatten().min();
         Ok(wake.map_or(Next::Idle, |at| Next::After(until(at, round.now))))
     }
 
-    /// What the gate says of the open steps now.
-    fn decide(&self, case: &Case, subjects: &Subjects<'_>, environment: &Environment, now: Timestamp) -> Decision {
-        let status = environment.status.as_ref();
-        let usage = Usage::from(Level {
+    /// What the gate says of the steps now.
+    fn ask(&self, case: &Case, environment: &Environment, now: Timestamp) -> Decision {
+        let (spec, status) = (&environment.spec, environment.status.as_ref());
+        let usage = Usage {
             instances: status.and_then(|status| status.instances),
             gpus: status.and_then(|status| status.gpus),
             hourly_cost: status.and_then(|status| status.hourly_cost),
-        });
-        let (metadata, asked) = (&case.change_set.metadata, &case.change_set.spec);
-        let open = case.open();
-        let mut steps: Vec<Step> = asked.steps.clone();
-        steps.retain(|step| open.contains(step.digest.as_str()));
-        // What a step depends on that needs no approval is seen to by its controller.
-        let ids: BTreeSet<String> = steps.iter().map(|step| step.id.clone()).collect();
-        steps.iter_mut().for_each(|step| step.depends_on.retain(|id| ids.contains(id)));
-        let rules = rules_for(environment, &steps);
-        let policy = stricter(&asked.rules, rules.approval.as_ref());
-        let mut of_targets = subjects.writers();
-        // Nothing is taken any more for an object that is gone, and who asked for what was taken is known of the opening alone.
-        for step in &steps {
-            of_targets.entry(&step.target).or_insert(&asked.requested_by);
-        }
-        let requesters = Requesters { of_targets, ..Requesters::default() };
+        };
+        let metadata = &case.change_set.metadata;
+        let steps = case.change_set.status.as_ref().map_or(&[][..], |status| &status.steps);
+        let writers = work::writers(&self.caches, &case.change_set);
+        // As whoever acts sees it: one that a Machine's controller made asks for those who wrote the Machine.
+        let is_of_machine = controller_of(metadata).is_some_and(|owner| owner.kind == machine::KIND);
+        let asks = Some(case.change_set.spec.requested_by.as_str()).filter(|_| !is_of_machine);
+        let requesters = Requesters {
+            of_targets: writers.iter().map(|(target, writer)| (*target, writer.as_str())).collect(),
+            ..Requesters::of_all(asks)
+        };
         setpoint_core::gate::gate(&Input {
-            steps: &steps,
-            approval: policy.as_ref().or(rules.approval.as_ref()),
-            guardrails: rules.guardrails.as_ref(),
-            windows: &rules.windows,
+            steps,
+            approval: spec.approval.as_ref(),
+            guardrails: spec.guardrails.as_ref(),
             expires_at: None,
             evidence: &case.evidence(),
+            used_nonces: &case.used_nonces(),
             ledger: status.map_or(&[][..], |status| &status.ledger),
-            under_way: &BTreeSet::new(),
-            usage: &usage,
+            under_way: &work::calls_under_way(&self.caches, steps),
+            usage,
             gpus: &BTreeMap::new(),
             requesters: &requesters,
             cluster_uid: self.planning.cluster(),
@@ -148,33 +146,30 @@ impl ChangeSets {
     /// Writes down how far a change set is, if that is not written. Says whether it is now.
     async fn write(
         &self,
-        change_set: &ChangeSet,
+        case: &Case,
         progress: &Progress,
-        entries: &[Entry],
         gate: Option<&Gate>,
+        approval: Option<&Approval>,
         round: &mut Round,
     ) -> Result<bool, Error> {
-        let old = change_set.status.clone().unwrap_or_default();
-        let name = change_set.metadata.name.clone().unwrap_or_default();
-        let steps = &change_set.spec.steps;
-        let known: Vec<Price> = steps.iter().filter_map(|step| step.hourly_cost_delta).collect();
+        let old = case.change_set.status.clone().unwrap_or_default();
+        let name = case.change_set.metadata.name.clone().unwrap_or_default();
         let new = ChangeSetStatus {
             phase: Some(progress.phase),
-            entries: entries.to_vec(),
+            step_states: progress.step_states.clone(),
             conditions: progress.conditions.clone(),
             gate_ref: gate.map(|_| GateReference { name }).or_else(|| old.gate_ref.clone()),
-            counts: Some(plan::counts(steps)),
-            hourly_cost_delta: (!known.is_empty()).then(|| known.into_iter().sum()),
+            nonces: case.nonces(approval),
             ..old.clone()
         };
         if new == old {
             return Ok(true);
         }
         let status = json!({
-            "phase": new.phase, "entries": new.entries, "conditions": new.conditions, "gateRef": new.gate_ref,
-            "counts": new.counts, "hourlyCostDelta": new.hourly_cost_delta,
+            "phase": new.phase, "stepStates": new.step_states, "conditions": new.conditions,
+            "gateRef": new.gate_ref, "nonces": new.nonces,
         });
-        self.patch(change_set, status, round).await
+        self.patch(&case.change_set, status, round).await
     }
 
     /// Writes some of a change set's status, unless it moved. Says whether it did not.
@@ -187,18 +182,6 @@ impl ChangeSets {
         let written = unless_moved(written)?;
         written.iter().for_each(|written| round.wrote(&self.caches.change_sets, written));
         Ok(written.is_some())
-    }
-
-    /// What is over stays as it is, and goes after a while.
-    async fn keep(&self, change_set: &Arc<ChangeSet>, round: &mut Round) -> Result<Next, Error> {
-        let case = Case::of(&self.caches, change_set.clone());
-        // A review that comes too late is told so.
-        self.tell_reviewers(&case, &Decision::default(), round).await?;
-        let entries = change_set.status.as_ref().map_or(&[][..], |status| &status.entries);
-        match retention::end(change_set, entries, !case.reviews.is_empty()) {
-            Some(end) if end <= round.now => self.remove(change_set, round).await.map(|()| Next::Idle),
-            end => Ok(end.map_or(Next::Idle, |end| Next::After(until(end, round.now)))),
-        }
     }
 
     /// Deletes a change set whose time is over; its Gate and its reviews go with it.
@@ -242,7 +225,7 @@ impl Controller for ChangeSets {
         }
         let Some(environment) = environment else {
             // What is over stays on record as what it was.
-            if !wakeup::is_over(&change_set) {
+            if !own::is_settled(&change_set) {
                 let message = format!("there is no Environment {}", change_set.spec.environment);
                 self.say_unplanned(&change_set, "EnvironmentMissing", &message, round).await?;
             }
@@ -251,12 +234,9 @@ impl Controller for ChangeSets {
         if preview::is_to_plan(&change_set) {
             return self.plan(&change_set, &environment, round).await;
         }
-        // What is shown is shown, and only Setpoint asks about steps.
-        if change_set.spec.mode == Mode::Preview || change_set.spec.steps.is_empty() {
+        // What is shown is shown, and who made a change set without objects says what it is about.
+        if change_set.spec.mode == Mode::Preview || is_unplanned(&change_set) {
             return Ok(retention::next(&change_set, true, round.now));
-        }
-        if wakeup::is_over(&change_set) {
-            return self.keep(&change_set, round).await;
         }
         self.judge(change_set, &environment, round).await
     }
@@ -280,17 +260,9 @@ impl Controller for ChangeSets {
     }
 }
 
-/// What a decision says to people: nothing of what is closed without having been done, and of what is done that it could be.
-fn told(change_set: &ChangeSet, decision: &Decision, entries: &[Entry]) -> Decision {
-    let judged: BTreeMap<&str, &Judged> = decision.steps.iter().map(|judged| (&*judged.digest, judged)).collect();
-    let steps = change_set.spec.steps.iter().zip(entries).filter_map(|(step, entry)| match entry.state {
-        EntryState::Done | EntryState::Running => {
-            Some(Judged { step: step.id.clone(), digest: step.digest.clone(), verdict: Verdict::Run })
-        }
-        state if state.is_closed() => None,
-        _ => judged.get(&*step.digest).map(|judged| (*judged).clone()),
-    });
-    Decision { steps: steps.collect(), ..decision.clone() }
+/// Whether nobody has said yet what is to be done.
+fn is_unplanned(change_set: &ChangeSet) -> bool {
+    change_set.status.as_ref().is_none_or(|status| status.digest.is_none())
 }
 
 fn until(at: Timestamp, now: Timestamp) -> Duration {

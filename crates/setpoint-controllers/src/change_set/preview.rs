@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use setpoint_api::change_set::{ChangeSet, EntryState, MAX_STEPS, Mode, Phase};
+use setpoint_api::change_set::{ChangeSet, MAX_STEPS, Mode, Phase, StepState};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -16,14 +16,15 @@ use setpoint_core::gate::Judged;
 use setpoint_core::machine::KIND;
 use setpoint_core::plan::Orphans;
 
-use super::{ChangeSets, retention};
+use super::work::asked_generations;
+use super::{ChangeSets, is_unplanned, retention};
 use crate::planning::{Error as PlanningError, Planned, Subject};
 use crate::runtime::{Error, Name, Next, Round};
 
-/// Whether the steps of a change set have yet to be computed here.
+/// Whether the steps of a change set have yet to be computed here: of one without objects, who made it says them.
 pub(super) fn is_to_plan(change_set: &ChangeSet) -> bool {
-    let is_planned = change_set.status.as_ref().is_some_and(|status| status.digest.is_some());
-    change_set.spec.mode == Mode::Preview && !is_planned
+    let is_owned = change_set.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    is_unplanned(change_set) && !is_owned
 }
 
 impl ChangeSets {
@@ -35,7 +36,7 @@ impl ChangeSets {
         round: &mut Round,
     ) -> Result<Next, Error> {
         let (subjects, mut refused) = self.subjects(change_set, round);
-        let (planned, beyond_limits) = match self.planned(environment, &subjects).await {
+        let (planned, beyond_limits) = match self.planned(change_set, environment, &subjects).await {
             Ok(planned) => planned,
             Err(error) => {
                 self.say_unplanned(change_set, reason(&error), &error.to_string(), round).await?;
@@ -51,20 +52,31 @@ impl ChangeSets {
         refused.extend(planned.change_set.refused.iter().cloned());
         let digest = self.planning.key().await?.digest(&digests(steps));
         let mut status = status(change_set, &planned, &refused, &digest, round.now);
-        status["entries"] = beyond_limits.iter().map(|judged| held(judged, round.now)).collect();
+        status["stepStates"] = match change_set.spec.mode {
+            Mode::Preview => beyond_limits.iter().map(|judged| held(judged, round.now)).collect(),
+            // Whoever answers what is asked here answers it for this write, also before anybody judges that.
+            Mode::Execute => {
+                let asked = asked_generations(&self.caches, change_set, steps);
+                steps.iter().zip(asked).map(|(step, generation)| pending(step, generation, round.now)).collect()
+            }
+        };
         self.patch(change_set, status, round).await?;
         Ok(Next::Idle)
     }
 
-    /// What would be done, and for what of it there is no room.
+    /// What would be done, and, where that is all that is asked, for what of it there is no room.
     async fn planned(
         &self,
+        change_set: &ChangeSet,
         environment: &Environment,
         subjects: &[Subject],
     ) -> Result<(Planned, Vec<Judged>), PlanningError> {
         let planned = self.planning.plan(environment, subjects, Orphans::Ignore).await?;
         let planned = Planned { change_set: planned.change_set.without_surplus(), ..planned };
-        let beyond_limits = self.planning.beyond_limits(environment, &planned).await?;
+        let beyond_limits = match change_set.spec.mode {
+            Mode::Preview => self.planning.beyond_limits(environment, &planned).await?,
+            Mode::Execute => Vec::new(),
+        };
         Ok((planned, beyond_limits))
     }
 
@@ -154,8 +166,9 @@ fn digests(steps: &[Step]) -> Value {
 
 fn status(change_set: &ChangeSet, planned: &Planned, refused: &[Refusal], digest: &str, now: jiff::Timestamp) -> Value {
     let plan = &planned.change_set;
+    let phase = if change_set.spec.mode == Mode::Preview { Phase::Planned } else { Phase::Pending };
     json!({
-        "phase": Phase::Planned,
+        "phase": phase,
         "observedGeneration": change_set.metadata.generation,
         "observedAt": planned.observation.observed_at,
         "steps": plan.steps,
@@ -170,7 +183,16 @@ fn status(change_set: &ChangeSet, planned: &Planned, refused: &[Refusal], digest
 
 /// A step that would not be taken now although everybody agreed.
 fn held(judged: &Judged, now: jiff::Timestamp) -> Value {
-    json!({"digest": judged.digest, "state": EntryState::Blocked, "message": judged.verdict.message(), "since": now})
+    let state = if judged.verdict.waits_for_room() { StepState::Waiting } else { StepState::Failed };
+    json!({
+        "id": judged.step, "digest": judged.digest, "state": state, "message": judged.verdict.to_string(), "since": now,
+    })
+}
+
+/// A step that was just planned, for this generation of its object.
+fn pending(step: &Step, generation: Option<i64>, now: jiff::Timestamp) -> Value {
+    let state = StepState::Pending;
+    json!({"id": step.id, "digest": step.digest, "state": state, "since": now, "generation": generation})
 }
 
 fn planned_condition(

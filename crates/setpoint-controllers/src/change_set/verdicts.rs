@@ -28,39 +28,27 @@ struct Answer {
 
 impl ChangeSets {
     /// Tells every review of a change set what became of it, and gives it to the change set, so that it goes with it and
-    /// not before: who deletes the Gate undoes no verdict. One that names only closed steps keeps what it was told. Says whether
-    /// all know.
+    /// not before: who deletes the Gate undoes no verdict.
     pub(super) async fn tell_reviewers(
         &self,
         case: &Case,
         decision: &Decision,
         round: &mut Round,
-    ) -> Result<bool, Error> {
-        let open = case.open();
-        let is_frozen = |review: &Review| {
-            let is_told = review.status.as_ref().is_some_and(|status| reason_of(status).is_some());
-            is_told && !review.spec.digests.iter().any(|digest| open.contains(digest.as_str()))
-        };
-        let judged = case.reviews.iter().map(|reviewed| {
+    ) -> Result<(), Error> {
+        let judged = case.reviews.iter().filter_map(|reviewed| {
             let name = reviewed.review.metadata.name.as_deref().unwrap_or_default();
-            let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name));
-            let answer = match place {
-                Ok(place) => Answer::of(&decision.reviews[place].outcome),
-                Err(_) => Answer::of(&Outcome::Ignored { reason: Discount::Stale }),
-            };
-            (&*reviewed.review, answer)
+            let place = decision.reviews.binary_search_by(|judged| judged.review.as_str().cmp(name)).ok()?;
+            Some((&*reviewed.review, Answer::of(&decision.reviews[place].outcome)))
         });
         let surplus = case.surplus.iter().map(|review| (&**review, Answer::too_many()));
-        let mut is_told = true;
         for (review, answer) in judged.chain(surplus) {
             if review.metadata.owner_references.iter().flatten().next().is_none() {
                 self.adopt(review, &case.change_set, round).await?;
-                is_told = false;
-            } else if !is_frozen(review) {
-                is_told &= self.tell(review, &answer, Some(&case.change_set), round).await?;
+                continue;
             }
+            self.tell(review, &answer, Some(&case.change_set), round).await?;
         }
-        Ok(is_told)
+        Ok(())
     }
 
     /// Tells reviews of a gate that is not there.
@@ -97,7 +85,7 @@ impl ChangeSets {
         answer: &Answer,
         change_set: Option<&ChangeSet>,
         round: &mut Round,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let metadata = &review.metadata;
         let old = review.status.clone().unwrap_or_default();
         let mut new = ReviewStatus { observed_generation: metadata.generation, ..old.clone() };
@@ -111,15 +99,17 @@ impl ChangeSets {
         };
         conditions::set(&mut new.conditions, condition, round.now);
         if new == old {
-            return Ok(true);
+            return Ok(());
         }
         let seen = json!({"uid": metadata.uid, "resourceVersion": metadata.resource_version});
         let patch = Patch::Merge(json!({"metadata": seen, "status": new}));
         let name = metadata.name.as_deref().unwrap_or_default();
         let written = self.reviews(review).patch_status(name, &PatchParams::default(), &patch).await;
-        let Some(written) = unless_moved(written)? else { return Ok(false) };
+        let Some(written) = unless_moved(written)? else { return Ok(()) };
         round.wrote(&self.caches.reviews, &written);
-        if answer.is_refusal && reason_of(&old) != Some(answer.reason) {
+        // What counted once is not refused when it counts no more.
+        let is_late = answer.reason == Discount::Outdated.reason() && reason_of(&old).is_none();
+        if (answer.is_refusal || is_late) && reason_of(&old) != Some(answer.reason) {
             let message = format!("{}: {}", answer.reason, answer.message);
             self.recorder.say(review, NoticeKind::Warning, "ReviewRefused", &message);
             if let Some(change_set) = change_set {
@@ -127,7 +117,7 @@ impl ChangeSets {
                 self.recorder.say(change_set, NoticeKind::Warning, "ReviewRefused", &message);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn reviews(&self, review: &Review) -> Api<Review> {

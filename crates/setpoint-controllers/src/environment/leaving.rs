@@ -14,7 +14,6 @@ use setpoint_core::observation::{Guest, Observation};
 use setpoint_core::orphan::orphans;
 use setpoint_deployer::provider::Scope;
 
-use super::policy::policy_keeps;
 use super::status::Standing;
 use super::{Environments, FINALIZER, site};
 use crate::events::title;
@@ -76,11 +75,6 @@ impl Environments {
                 Ok(Next::Idle) => Ok(self.next(key, environment, &standing, round.now)),
                 then => then,
             };
-        }
-        if let Some(why) = policy_keeps(environment) {
-            let standing = Standing::leaving(why);
-            self.write_status(environment, &standing, round).await?;
-            return Ok(self.next(key, environment, &standing, round.now));
         }
         self.close(key);
         if let Some(node) = node
@@ -255,13 +249,12 @@ mod tests {
     use kube::runtime::watcher::Event;
     use parking_lot::Mutex;
     use serde_json::Value;
-    use setpoint_api::environment::EnvironmentSpec;
     use setpoint_core::observation::{Completeness, Mark};
     use setpoint_deployer::Registry;
     use setpoint_deployer::simulated::{Place, Program, Simulated};
 
     use super::*;
-    use crate::environment::{OpenedBy, Running, Setup, Sights, in_a_task};
+    use crate::environment::{Running, Setup, Sights, in_a_task};
     use crate::node::{Dispatch, Providers};
     use crate::planning::Planning;
     use crate::runtime::{Caches, Clock, Context};
@@ -355,11 +348,9 @@ mod tests {
         let (asked, caches, key) = (Arc::default(), Caches::default(), Name::new("", "lab"));
         let environments = environments(&asked, &caches);
         let place = Place::new(Program { latency_ms: 2_000, ..Program::default() }, Timestamp::UNIX_EPOCH);
-        let spec: EnvironmentSpec = serde_json::from_value(json!({"deployer": {"name": "simulated"}})).expect("a spec");
         let running = Running {
             uid: None,
             generation: None,
-            opened_by: OpenedBy::of(&spec),
             credentials: None,
             provider: Arc::new(Simulated::new(&place, "c")),
             reach: Arc::default(),

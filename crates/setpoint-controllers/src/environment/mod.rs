@@ -6,9 +6,7 @@
 //! | [`site`] | what its Node is |
 //! | `sweep` | one look at everything in each period |
 //! | `news` | what came and went since the last look |
-//! | `policy` | the policy in force: tightened at once, loosened when that is approved |
 //! | `orphans` | what belongs to nothing, removed where that may be |
-//! | `released` | guests that were released, and how long they count |
 //! | [`sights`] | what was last seen, and whom it concerns |
 //! | `opening` | its deployer, opened as its spec says |
 //! | `leaving` | an Environment that is deleted: its Pods go, then its Node, then it |
@@ -19,8 +17,6 @@ mod leaving;
 mod news;
 mod opening;
 mod orphans;
-mod policy;
-mod released;
 pub mod sights;
 pub mod site;
 pub mod status;
@@ -30,7 +26,6 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -38,29 +33,26 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
-use serde_json::{Map, Value, json};
-pub use setpoint_api::environment::FINALIZER;
-use setpoint_api::environment::{DeployerReference, Environment, EnvironmentSpec, SecretReference};
+use serde_json::json;
+use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
-use setpoint_core::stricter::rules;
 use setpoint_deployer::{Provider, Registry};
 
 use self::news::News;
-use self::policy::Kept;
 pub use self::sights::Sights;
 use self::status::Standing;
 use self::sweep::Survey;
-use crate::change_set::NAMESPACE_OF_ENVIRONMENTS;
 use crate::events::{Recorder, is_code};
 use crate::node::{Dispatch, NodeAgent, Providers};
-use crate::permission::Treasury;
+use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
 use crate::queue::{Lane, Queue};
 use crate::runtime::caches::{ENVIRONMENTS_BY_SECRET, MACHINES_BY_DRIFT, MACHINES_BY_LIMIT, drifting, limited};
 use crate::runtime::{Cache, Caches, Change, Configuration, Context, Controller, Error, Name, Next, Round};
 
-/// When to look again at what moved while it was written.
-const MOVED: Duration = Duration::from_millis(100);
+/// What keeps an Environment until its Pods are gone.
+pub const FINALIZER: &str = "setpoint.dev/environment";
+
 /// Has an agent run until what it gives back is dropped.
 pub type Host = Arc<dyn Fn(NodeAgent) -> Box<dyn Any + Send + Sync> + Send + Sync>;
 
@@ -97,6 +89,7 @@ pub struct Environments {
     sights: Sights,
     planning: Planning,
     treasury: Treasury,
+    asker: Asker,
     recorder: Recorder,
     sweeps: Counter,
     surveys: Mutex<BTreeMap<Name, Survey>>,
@@ -110,31 +103,12 @@ pub struct Environments {
 struct Running {
     uid: Option<String>,
     generation: Option<i64>,
-    opened_by: OpenedBy,
     /// The version of the Secret that it was opened with.
     credentials: Option<String>,
     provider: Arc<dyn Provider>,
     reach: Arc<Mutex<Option<Result<(), String>>>>,
     /// Its agent, as long as this is there.
     agent: Option<Box<dyn Any + Send + Sync>>,
-}
-
-/// What a deployer is opened by. It may change although the spec does not: when it is approved.
-#[derive(Debug, Clone, PartialEq)]
-struct OpenedBy {
-    deployer: DeployerReference,
-    config: Option<Map<String, Value>>,
-    credentials_secret_ref: Option<SecretReference>,
-}
-
-impl OpenedBy {
-    fn of(rules: &EnvironmentSpec) -> OpenedBy {
-        OpenedBy {
-            deployer: rules.deployer.clone(),
-            config: rules.config.clone(),
-            credentials_secret_ref: rules.credentials_secret_ref.clone(),
-        }
-    }
 }
 
 impl std::fmt::Debug for Environments {
@@ -158,6 +132,7 @@ impl Environments {
     pub fn new(context: &Context, caches: &Caches, setup: Setup, planning: &Planning) -> Environments {
         let sights = setup.sights.clone();
         let treasury = Treasury::new(context, caches, planning, &sights);
+        let asker = Asker::new(context, caches, planning);
         let recorder = context.recorder("environment-controller");
         let nodes = context.acting_through(setup.nodes.clone());
         let (client, caches) = (context.client.clone(), caches.clone());
@@ -170,6 +145,7 @@ impl Environments {
             sights,
             planning: planning.clone(),
             treasury,
+            asker,
             recorder,
             sweeps: context.metrics.sweeps(),
             surveys: Mutex::default(),
@@ -187,7 +163,6 @@ impl Environments {
         let is_current = |running: &Running| {
             running.uid == environment.metadata.uid
                 && running.generation == environment.metadata.generation
-                && running.opened_by == OpenedBy::of(&rules(environment))
                 && running.credentials == self.credentials_version(environment)
         };
         if !self.running.lock().get(key).is_some_and(is_current)
@@ -322,13 +297,6 @@ impl Controller for Environments {
         });
         let (own, environments) = (queue.clone(), caches.environments.clone());
         caches.pods.listen(move |change| wake_leaving(change, &environments, &own));
-        let own = queue.clone();
-        caches.change_sets.listen(move |change| {
-            let set = change.latest();
-            if set.metadata.namespace.as_deref() == Some(NAMESPACE_OF_ENVIRONMENTS) {
-                own.add(Name::new("", &set.spec.environment));
-            }
-        });
         let (own, environments) = (queue.clone(), caches.environments.clone());
         caches.secrets.listen(move |change| {
             let Name { namespace, name } = Name::of(&**change.latest());
@@ -351,10 +319,6 @@ impl Controller for Environments {
             self.close(key);
             return Ok(Next::Idle);
         };
-        let environment = match self.keep_policy(environment, round).await? {
-            Kept::Known(environment) => environment,
-            Kept::Moved => return Ok(Next::After(MOVED)),
-        };
         let finalizers = environment.metadata.finalizers.clone().unwrap_or_default();
         let is_kept = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
         if environment.metadata.deletion_timestamp.is_some() {
@@ -372,8 +336,7 @@ impl Controller for Environments {
         }
         let standing = self.stand(key, &environment).await?;
         // The first look may take long.
-        let is_new = environment.status.as_ref().is_none_or(|status| status.conditions.is_empty());
-        if is_new && !self.nodes.read_only {
+        if environment.status.is_none() && !self.nodes.read_only {
             self.write_status(&environment, &standing, round).await?;
         }
         self.sweep(key, &environment, round).await?;

@@ -7,19 +7,18 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use parking_lot::Mutex;
 use setpoint_api::environment::Environment;
-use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 use setpoint_deployer::registry::{Context, Credentials};
 
 use super::status::Standing;
-use super::{Environments, OpenedBy, Running, site};
+use super::{Environments, Running, site};
 use crate::node::{NodeAgent, Report};
 use crate::runtime::{Error, Name};
 
 impl Environments {
     /// Opens an Environment and has its agent run; or says why that cannot be.
     pub(super) async fn open(&self, key: &Name, environment: &Environment) -> Result<Result<(), Standing>, Error> {
-        let spec = rules(environment);
+        let spec = &environment.spec;
         let credentials_version = self.credentials_version(environment);
         let credentials = match self.credentials(environment).await? {
             Ok(credentials) => credentials,
@@ -56,8 +55,7 @@ impl Environments {
             })
         });
         let (uid, generation) = (environment.metadata.uid.clone(), environment.metadata.generation);
-        let opened_by = OpenedBy::of(&spec);
-        let running = Running { uid, generation, opened_by, credentials: credentials_version, provider, reach, agent };
+        let running = Running { uid, generation, credentials: credentials_version, provider, reach, agent };
         self.running.lock().insert(key.clone(), running);
         self.surveys.lock().remove(key);
         self.unanswered.lock().remove(key);
@@ -77,15 +75,13 @@ impl Environments {
 
     /// Which version of its credentials an Environment would be opened with.
     pub(super) fn credentials_version(&self, environment: &Environment) -> Option<String> {
-        let rules = rules(environment);
-        let reference = rules.credentials_secret_ref.as_ref()?;
+        let reference = environment.spec.credentials_secret_ref.as_ref()?;
         let secret = self.caches.secrets.get(&Name::new(&reference.namespace, &reference.name))?;
         secret.metadata.resource_version.clone()
     }
 
     async fn credentials(&self, environment: &Environment) -> Result<Result<Credentials, Standing>, Error> {
-        let rules = rules(environment);
-        let Some(reference) = &rules.credentials_secret_ref else { return Ok(Ok(Credentials::default())) };
+        let Some(reference) = &environment.spec.credentials_secret_ref else { return Ok(Ok(Credentials::default())) };
         let secrets: Api<Secret> = Api::namespaced(self.setup.nodes.clone(), &reference.namespace);
         let Some(secret) = secrets.get_opt(&reference.name).await? else {
             return Ok(Err(Standing::no_credentials(&reference.namespace, &reference.name)));

@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use setpoint_api::environment::Environment;
 use setpoint_core::pod::NodeFacts;
-use setpoint_core::stricter::rules;
 use setpoint_deployer::provider::Abilities;
 use setpoint_deployer::{process, simulated};
 
@@ -30,7 +29,7 @@ const MEMORY_BYTES: i64 = 1 << 50;
 pub(super) fn registration(environment: &Environment, abilities: &Abilities, cluster: &str) -> Registration {
     let name = environment.metadata.name.clone().unwrap_or_default();
     let deployer = abilities.guests.deployer;
-    let capacity = rules(environment).config.as_ref().and_then(|config| config.get("capacity")?.as_i64());
+    let capacity = environment.spec.config.as_ref().and_then(|config| config.get("capacity")?.as_i64());
     let mut labels: BTreeMap<String, String> = [
         ("kubernetes.io/arch", machine::architecture()),
         ("kubernetes.io/hostname", &name),

@@ -6,10 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::{Environment, EnvironmentStatus, Guardrails, MAX_ORPHANS, Orphan};
-use setpoint_api::price::Price;
 use setpoint_core::conditions;
-use setpoint_core::gate::{Level, Usage};
-use setpoint_core::stricter::rules;
+use setpoint_core::gate::Usage;
 use setpoint_deployer::provider::Offer;
 
 use crate::runtime::Next;
@@ -18,8 +16,6 @@ pub const READY: &str = "Ready";
 const INVALID_CONFIG: &str = "InvalidConfig";
 const CREDENTIALS_MISSING: &str = "CredentialsMissing";
 const WITHIN_LIMITS: &str = "WithinLimits";
-/// How many exceeded limits are told.
-const MAX_TOLD: usize = 16;
 /// When to try again what may be otherwise without a word to us.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -164,9 +160,9 @@ fn counted(status: EnvironmentStatus, census: &Census) -> EnvironmentStatus {
     EnvironmentStatus {
         capacity: census.offer.capacity.clone(),
         prices: census.offer.prices.clone(),
-        hourly_cost: census.usage.all.hourly_cost,
-        instances: census.usage.all.instances,
-        gpus: census.usage.all.gpus,
+        hourly_cost: census.usage.hourly_cost,
+        instances: census.usage.instances,
+        gpus: census.usage.gpus,
         drifted: Some(census.drifted),
         orphan_count: u32::try_from(census.orphans.len()).ok(),
         orphans: census.orphans.iter().take(MAX_ORPHANS).cloned().collect(),
@@ -177,7 +173,7 @@ fn counted(status: EnvironmentStatus, census: &Census) -> EnvironmentStatus {
 
 /// Whether there is more than there may be, or something is held back so that there is not.
 fn within_limits(environment: &Environment, census: &Census) -> Condition {
-    let over = rules(environment).guardrails.as_ref().map(|limits| exceeded(limits, &census.usage)).unwrap_or_default();
+    let over = environment.spec.guardrails.as_ref().map(|limits| exceeded(limits, census.usage)).unwrap_or_default();
     let (status, reason, message) = match (over.is_empty(), census.limited) {
         (false, _) => (ConditionStatus::False, "OverLimit", over.join("; ")),
         (true, 0) => (ConditionStatus::True, "WithinLimits", "no limit holds anything back".to_owned()),
@@ -194,34 +190,17 @@ fn within_limits(environment: &Environment, census: &Census) -> Condition {
     }
 }
 
-/// The limits that what there is exceeds, as far as it is known: those of the environment, then those of namespaces.
-fn exceeded(limits: &Guardrails, usage: &Usage) -> Vec<String> {
-    let all = told("", limits.max_hourly_cost, limits.max_gpus, limits.max_instances, usage.all);
-    let namespaces =
-        usage.namespaces.iter().filter_map(|(name, level)| Some((limits.of_namespace(name)?, name, level)));
-    let namespaces = namespaces.flat_map(|(limits, name, level)| {
-        let of = format!(" of namespace {name}");
-        told(&of, limits.max_hourly_cost, limits.max_gpus, limits.max_instances, *level)
-    });
-    all.into_iter().chain(namespaces).take(MAX_TOLD).collect()
-}
-
-fn told(
-    of: &str,
-    max_hourly_cost: Option<Price>,
-    max_gpus: Option<u32>,
-    max_instances: Option<u32>,
-    now: Level,
-) -> Vec<String> {
+/// The limits that what there is exceeds, as far as it is known.
+fn exceeded(limits: &Guardrails, usage: Usage) -> Vec<String> {
     let count = |name: &str, limit: Option<u32>, now: Option<u32>| {
         let (limit, now) = (limit?, now?);
-        (now > limit).then(|| format!("{name} {limit}{of} is exceeded: there are {now}"))
+        (now > limit).then(|| format!("{name} {limit} is exceeded: there are {now}"))
     };
-    let cost = max_hourly_cost.zip(now.hourly_cost).filter(|(limit, now)| now > limit);
+    let cost = limits.max_hourly_cost.zip(usage.hourly_cost).filter(|(limit, now)| now > limit);
     [
-        cost.map(|(limit, now)| format!("maxHourlyCost ${limit}/h{of} is exceeded: it costs ${now}/h")),
-        count("maxGpus", max_gpus, now.gpus),
-        count("maxInstances", max_instances, now.instances),
+        cost.map(|(limit, now)| format!("maxHourlyCost ${limit} is exceeded: it costs ${now} an hour")),
+        count("maxGpus", limits.max_gpus, usage.gpus),
+        count("maxInstances", limits.max_instances, usage.instances),
     ]
     .into_iter()
     .flatten()

@@ -18,7 +18,6 @@ use setpoint_deployer::Provider;
 use setpoint_deployer::provider::{Offer, Scope};
 
 use super::Environments;
-use crate::planning::released;
 use crate::runtime::caches::{MACHINES_BY_ENVIRONMENT, MACHINES_BY_UID, PODS_BY_UID};
 use crate::runtime::{Error, Name, Round};
 
@@ -67,11 +66,10 @@ impl Environments {
         let orphans = survey.orphans.clone();
         self.surveys.lock().insert(key.clone(), survey);
         self.news.looked(key, now);
-        if self.nodes.read_only {
-            return Ok(());
+        match self.nodes.read_only {
+            true => Ok(()),
+            false => self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await,
         }
-        self.settle_released(environment, &*provider, &look, round).await?;
-        self.remove_orphans(environment, &*provider, &look, &orphans, epoch, round).await
     }
 
     /// The place did not answer: it is asked again when it would have been anyway.
@@ -119,7 +117,7 @@ impl Environments {
             generation: environment.metadata.generation,
             wish: wish(environment),
             observed_at: look.observed_at,
-            usage: self.planning.usage_by(released(environment), look, capabilities),
+            usage: Usage::of(look, &self.setup.cluster, capabilities),
             offer: provider.offer().await.unwrap_or_default(),
             orphans: self.orphans(key, environment, look),
         }

@@ -82,7 +82,6 @@ impl Act<'_> {
                 Ok(provider.mark(intent, id, Some(&mark)).await?)
             }
             Action::Release => Ok(provider.mark(intent, id, None).await?),
-            Action::Loosen => Err(Failed::Surely(self.given_up(step, "it is of an Environment, and of no guest"))),
         }
     }
 
@@ -144,7 +143,7 @@ fn operation(action: Action) -> Operation {
         Action::Start | Action::Restart => Operation::Start,
         Action::Stop => Operation::Stop,
         Action::Delete => Operation::Delete,
-        Action::Adopt | Action::Release | Action::Loosen => Operation::Mark,
+        Action::Adopt | Action::Release => Operation::Mark,
     }
 }
 
@@ -182,23 +181,12 @@ mod tests {
 
     fn intent(action: Action, started_at: Timestamp) -> Intent {
         let (id, digest) = (format!("{action:?}"), "digest".to_owned());
-        Intent {
-            id,
-            action,
-            class: None,
-            digest,
-            started_at,
-            epoch: 1,
-            provider_id: None,
-            change_set: None,
-            hourly_price: None,
-        }
+        Intent { id, action, class: None, digest, started_at, epoch: 1, provider_id: None, change_set: None }
     }
 
     fn replacement(desired: &Desired, look: &Observation, provider: &dyn Provider, key: &Key) -> Step {
         let input = Input {
             environment: "lab",
-            environment_uid: "lab-uid",
             cluster: OURS,
             capabilities: &provider.abilities().guests,
             desired: std::slice::from_ref(desired),

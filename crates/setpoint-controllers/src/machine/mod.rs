@@ -27,13 +27,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Client, Resource};
 use setpoint_api::machine::Machine;
 use setpoint_core::machine;
-use setpoint_core::stricter::rules;
 
 use self::round::Progress;
 use crate::environment::Sights;
 use crate::environment::status::not_opened;
 use crate::events::Recorder;
-use crate::permission::Treasury;
+use crate::permission::{Asker, Treasury};
 use crate::planning::Planning;
 use crate::queue::{Lane, Queue};
 use crate::runtime::{Caches, Configuration, Context, Controller, Error, Name, Next, Round};
@@ -50,6 +49,7 @@ pub struct Machines {
     planning: Planning,
     sights: Sights,
     treasury: Treasury,
+    asker: Asker,
     recorder: Recorder,
 }
 
@@ -68,6 +68,7 @@ impl Machines {
             planning: planning.clone(),
             sights: sights.clone(),
             treasury: Treasury::new(context, caches, planning, sights),
+            asker: Asker::new(context, caches, planning),
             recorder: context.recorder("machine-controller"),
         }
     }
@@ -75,7 +76,7 @@ impl Machines {
     /// How long a Machine may still have a guest, where that has an end.
     fn time_left(&self, machine: &Machine, now: Timestamp) -> Option<Duration> {
         let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment))?;
-        let expires_at = machine::expires_at(machine, rules(&environment).guardrails.as_ref())?;
+        let expires_at = machine::expires_at(machine, environment.spec.guardrails.as_ref())?;
         Some(Duration::try_from(expires_at.duration_since(now)).unwrap_or_default())
     }
 

@@ -66,7 +66,7 @@ mod tests {
     use setpoint_api::condition::ConditionStatus;
     use setpoint_api::price::Price;
     use setpoint_api::step::Target;
-    use setpoint_core::gate::{Limit, Overrun};
+    use setpoint_core::gate::Limit;
 
     use super::*;
 
@@ -78,22 +78,17 @@ mod tests {
         Waiting { target, action: None, on, message: "it waits".into() }
     }
 
-    fn full(limit: Limit, until: Option<Timestamp>) -> Verdict {
-        let overrun = Overrun { bound: limit.into(), in_use: 1, step: 1, until };
-        Verdict::Wait { needs: vec![Need::Budget(overrun)] }
-    }
-
     fn full_for(seconds: i64) -> Verdict {
         let until = NOW + SignedDuration::from_secs(seconds);
-        full(Limit::DestroysPerHour(1), Some(until))
+        Verdict::Wait { needs: vec![Need::Budget { limit: Limit::DestroysPerHour(1), until: Some(until) }] }
     }
 
     #[test]
     fn the_first_time_counts_at_which_something_may_be_otherwise() {
         let no = |reason| Standing { status: ConditionStatus::False, reason, message: String::new() };
-        let used_up = || full(Limit::Gpus(1), None);
-        let unknown = || Verdict::Wait { needs: vec![Need::Usage { limit: Limit::Gpus(1).into() }] };
-        let unpriced = || Verdict::Wait { needs: vec![Need::Price { limit: Limit::HourlyCost(Price::ZERO).into() }] };
+        let used_up = || Verdict::Wait { needs: vec![Need::Budget { limit: Limit::Gpus(1), until: None }] };
+        let unknown = || Verdict::Wait { needs: vec![Need::Usage { limit: Limit::Gpus(1) }] };
+        let unpriced = || Verdict::Wait { needs: vec![Need::Price { limit: Limit::HourlyCost(Price::ZERO) }] };
         let (over, goes_on) = (no(reason::OVER_LIMIT), no(reason::PROGRESSING));
         type Row<'a> = (&'a str, Vec<Waiting>, Vec<Verdict>, &'a Standing, Option<u64>);
         let rows: Vec<Row<'_>> = vec![

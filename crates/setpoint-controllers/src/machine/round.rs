@@ -4,25 +4,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 use setpoint_api::environment::Environment;
-use setpoint_api::machine::{Intent, MAX_DONE, Machine, MachineStatus};
-use setpoint_api::requester::requested_by;
+use setpoint_api::machine::{Intent, Machine, MachineStatus};
+use setpoint_api::requester::{last_requester, requested_by};
 use setpoint_api::step::{Action, Step};
-use setpoint_core::authority::{Authorized, needs_approval};
+use setpoint_core::authority::Authorized;
 use setpoint_core::desired::Desired;
 use setpoint_core::gate::Verdict;
-use setpoint_core::machine::{self, HeldBy, Seen, Standing};
+use setpoint_core::machine::{self, Held, Seen, Standing};
 use setpoint_core::plan::Orphans;
 use setpoint_core::pod::NoticeKind;
-use setpoint_core::stricter::rules;
 
 use super::acting::{Act, Failed};
 use super::rest::{Guests, PASSING, UNSEEN, rest};
 use super::{MOVED, Machines};
-use crate::change_set;
-use crate::permission::{Asked, Spending, confirm, held, is_at_stake, judge};
+use crate::change_set::{self, Case};
+use crate::permission::{
+    Asked, Hearing, Petition, Spending, confirm, held, is_at_stake, is_remembered_here_alone, judge, waits_for_people,
+};
 use crate::planning::{self, Planned, Subject};
 use crate::runtime::{Error, Name, Next, Round};
 
@@ -57,10 +58,23 @@ impl Machines {
             Err(error) => return self.in_trouble(machine, error, round).await,
         };
         let target = machine::target(&machine.metadata);
+        let cases = change_set::cases(
+            &self.caches,
+            &target,
+            change_set::Owner {
+                uid: machine.metadata.uid.as_deref().unwrap_or_default(),
+                namespace: &target.namespace,
+                environment: &machine.spec.environment,
+            },
+        );
+        let wanted = machine::wanted(&planned.change_set);
+        let wanted = |is_asked: bool| wanted.clone().filter(|_| is_asked || !cases.is_empty());
         let Some(desired) = planned.desired.iter().find(|desired| desired.target == target) else {
             let standing = Standing::refused(&planned.change_set.refused);
             let status = machine::stood(machine, &standing, round.now);
-            return self.told(machine, status, None, Next::Idle, round).await;
+            return self
+                .told(machine, MachineStatus { wanted: wanted(false), ..status }, None, Next::Idle, round)
+                .await;
         };
         let seen = Seen {
             cluster: self.planning.cluster(),
@@ -70,7 +84,7 @@ impl Machines {
         };
         let settlement = machine::settle(&machine.status.clone().unwrap_or_default(), desired, &seen);
         let is_released = machine::is_released(desired, &planned.change_set, &settlement, &seen);
-        if is_released && !self.context.read_only {
+        if is_released && !self.context.read_only && !is_remembered_here_alone(&cases, &settlement.done) {
             return self.release(machine, round).await.map(Progress::Told);
         }
         let arrivals = match environment.metadata.deletion_timestamp {
@@ -78,65 +92,52 @@ impl Machines {
             None => Vec::new(),
         };
         let steps = &planned.change_set.steps;
-        let digests = steps.iter().map(|step| &step.digest).chain(settlement.done.last().map(|done| &done.digest));
-        let cases =
-            change_set::cases(&self.client, &self.caches, &target.namespace, digests.map(String::as_str)).await?;
         let gpus = seen.gpus(desired).into_iter().map(|gpus| (target.clone(), gpus)).collect();
         let spending = self.treasury.spending(environment, steps, &gpus).await?;
         let now = self.context.clock.now();
         let asked = Asked {
             environment,
             steps,
-            expires_at: machine::expires_at(machine, rules(environment).guardrails.as_ref()),
+            expires_at: machine::expires_at(machine, environment.spec.guardrails.as_ref()),
             intents: &settlement.intents,
             gpus,
             spending: &spending,
             cases: &cases,
             done: &settlement.done,
-            most_done: MAX_DONE,
             owner: machine.metadata.uid.as_deref().unwrap_or_default(),
-            generation: machine.metadata.generation.unwrap_or_default(),
+            machine: Some(machine),
             requested_by: requested_by(&machine.metadata),
             cluster: self.planning.cluster(),
             now,
         };
-        let mut authorized = judge(&asked);
-        let first = steps.iter().zip(&authorized).position(|(_, answer)| answer.verdict == Verdict::Run);
-        let mut free = first.filter(|_| !self.context.read_only);
-        let is_confirmed = match free.filter(|place| !taken.contains(&steps[*place].digest)) {
-            Some(place) => self.is_confirmed(&asked, &mut authorized[place], &steps[place]).await?,
-            None => true,
-        };
-        free = free.filter(|_| is_confirmed);
+        let authorized = judge(&asked);
         let verdicts: Vec<Verdict> = authorized.iter().map(|answer| answer.verdict.clone()).collect();
         let held = held(steps, &verdicts);
         let standing = Standing::of(&planned.change_set, &held, !settlement.intents.is_empty())
             .or_leaving(&machine.spec.environment, &arrivals);
-        let waits_for_people = held.iter().any(|held| held.by == HeldBy::People);
-        let standing = match waits_for_people && self.is_namespace_leaving(machine).await? {
-            false => standing.or_expired(desired.expired_at),
-            true => standing.unheard(),
+        let petition = petition(machine, &planned, &held, &cases);
+        let standing = match self.asker.ask(&petition, round).await? {
+            Hearing::Possible => standing.or_expired(desired.expired_at),
+            Hearing::Impossible => standing.unheard(),
         };
-        let in_force = rules(environment);
-        let approval = in_force.approval.as_ref();
-        let is_listed = |step: &Step| cases.iter().any(|case| case.open().contains(step.digest.as_str()));
-        let needs = |step: &Step| needs_approval(step, approval) || is_listed(step);
-        let pending = machine::pending(machine, &planned.change_set, &settlement, &seen, needs);
-        let status = machine::next_status(machine, desired, &settlement, &seen, &standing, pending, now);
-        let next = free.map(|place| (&steps[place], &authorized[place]));
-        let Some((step, permission)) = next.filter(|(step, _)| !taken.contains(&step.digest)) else {
+        let wanted = wanted(!petition.held.is_empty());
+        let status = machine::next_status(machine, desired, &settlement, &seen, &standing, wanted, now);
+        let free = steps.iter().zip(&authorized).find(|(_, answer)| answer.verdict == Verdict::Run);
+        let free = free.filter(|_| !self.context.read_only);
+        let Some((step, leave)) = free.filter(|(step, _)| !taken.contains(&step.digest)) else {
             let passing = planned.capabilities.passing_words;
             let passes = status.run.as_deref().is_some_and(|run| passing.contains(&run));
             let guests = Guests { passes, others_rest: self.others_rest(machine, desired) };
             let period = Duration::from_secs(environment.spec.observe_interval_seconds.into());
-            let rests = rest(&planned.change_set.waiting, &verdicts, &standing, guests, period, now);
-            // The caches are behind the server, or a right was taken away of which nobody is told.
-            let rests = if is_confirmed { rests } else { Next::After(UNSEEN) };
-            return self.told(machine, status, next.map(|(step, _)| step), rests, round).await;
+            let next = rest(&planned.change_set.waiting, &verdicts, &standing, guests, period, now);
+            return self.told(machine, status, free.map(|(step, _)| step), next, round).await;
+        };
+        let Some(leave) = self.confirmed(&asked, step, leave).await? else {
+            return Ok(Progress::Rests(Next::After(UNSEEN)));
         };
         taken.insert(step.digest.clone());
         let look = Look { desired, seen: &seen, status };
-        self.take(machine, (step, permission), look, spending, round).await
+        self.take(machine, (step, &leave), look, spending, round).await
     }
 
     /// Whether all that a Machine depends on say that they are as desired, so that none of them will be heard of.
@@ -168,29 +169,16 @@ impl Machines {
         }
     }
 
-    /// Whether a step may be taken by what the server has now, asked where that matters. The answer is what it says.
-    async fn is_confirmed(&self, asked: &Asked<'_>, answer: &mut Authorized, step: &Step) -> Result<bool, Error> {
+    /// The leave for a step, asked for once more where that matters; none where the caches are behind the server, which has
+    /// it otherwise.
+    async fn confirmed(&self, asked: &Asked<'_>, step: &Step, leave: &Authorized) -> Result<Option<Authorized>, Error> {
         if !is_at_stake(step, asked.cases) {
-            return Ok(true);
+            return Ok(Some(leave.clone()));
         }
-        // It depends on no other that has yet to be taken: it is the first that may be.
+        // It depends on no other: it is the first that may be taken.
         let asked = Asked { steps: std::slice::from_ref(step), ..asked.clone() };
         let confirmed = confirm(&self.client, &self.caches.signatures, &asked).await?;
-        let Some(confirmed) = confirmed.into_iter().next() else {
-            let message = format!("the Environment of {} is not there any more", step.target);
-            return Err(Error::Held(message));
-        };
-        *answer = confirmed;
-        Ok(answer.verdict == Verdict::Run)
-    }
-
-    /// Whether the namespace of a Machine that goes is going too: nothing can be made there any more, so nobody can be asked.
-    async fn is_namespace_leaving(&self, machine: &Machine) -> Result<bool, Error> {
-        let (Some(_), Some(name)) = (&machine.metadata.deletion_timestamp, &machine.metadata.namespace) else {
-            return Ok(false);
-        };
-        let namespace = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await?;
-        Ok(namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()))
+        Ok(confirmed.into_iter().find(|answer| answer.verdict == Verdict::Run))
     }
 
     /// Takes one step: what it takes goes into the ledger, then the call on record; then others may decide what to spend, and
@@ -198,20 +186,18 @@ impl Machines {
     async fn take(
         &self,
         machine: &Machine,
-        (step, permission): (&Step, &Authorized),
+        (step, leave): (&Step, &Authorized),
         look: Look<'_>,
         mut spending: Spending,
         round: &mut Round,
     ) -> Result<Progress, Error> {
         let Look { desired, seen, status } = look;
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-        let (by, epoch) = (permission.by.clone(), self.context.epoch());
-        let price = desired.hourly_price;
-        let Some(intent) = machine::begin(&status, uid, step, by, price, epoch, self.context.clock.now()) else {
+        let (by, epoch) = (leave.by.clone(), self.context.epoch());
+        let Some(intent) = machine::begin(&status, uid, step, by, epoch, self.context.clock.now()) else {
             return Ok(Progress::Rests(Next::After(PASSING)));
         };
-        let released = seen.released(desired, step, &intent.id, self.context.clock.now());
-        if !self.treasury.enter(&mut spending, step, &intent.id, released).await? {
+        if !self.treasury.enter(&mut spending, step, &intent.id).await? {
             return Ok(Progress::Rests(Next::After(PASSING)));
         }
         let Some(machine) = self.promise(machine, status, desired, &intent, round).await? else {
@@ -317,7 +303,6 @@ fn past(action: Action) -> &'static str {
         Action::Replace => "Replaced",
         Action::Release => "Released",
         Action::Delete => "Deleted",
-        Action::Loosen => "Loosened",
     }
 }
 
@@ -325,5 +310,29 @@ fn words(step: &Step) -> String {
     match &step.provider_id {
         Some(id) => format!("guest {id}: {}", step.reason),
         None => step.reason.clone(),
+    }
+}
+
+/// What people are asked about a Machine.
+fn petition<'a>(machine: &'a Machine, planned: &'a Planned, held: &[Held<'a>], cases: &'a [Case]) -> Petition<'a> {
+    let meta = &machine.metadata;
+    Petition {
+        owner: OwnerReference {
+            api_version: Machine::api_version(&()).into_owned(),
+            kind: Machine::kind(&()).into_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        },
+        generation: meta.generation,
+        namespace: meta.namespace.as_deref().unwrap_or_default(),
+        environment: &machine.spec.environment,
+        requested_by: last_requester(meta),
+        plan: &planned.change_set,
+        look: &planned.observation,
+        held: waits_for_people(held).collect(),
+        asked: cases.iter().flat_map(|case| case.asked_by_users(machine)).collect(),
+        last_done: machine.status.as_ref().and_then(|status| status.done.last()).map(|done| done.at.to_string()),
     }
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
-use setpoint_api::change_set::{ChangeSet, Entry, Mode};
-use setpoint_api::environment::{Environment, EnvironmentStatus, PolicyInForce};
+use setpoint_api::change_set::{ChangeSet, StepStatus};
+use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
 use setpoint_api::machine::Machine;
-use setpoint_api::review::Review;
-use setpoint_core::machine::{SYNCED, condition, is_settled};
-use setpoint_core::stricter::rules;
+use setpoint_api::step::{Step, Target};
+use setpoint_core::machine::{KIND, SYNCED, condition, is_settled};
+use setpoint_core::workload::selection::controller_of;
 
+use crate::change_set::is_open;
 use crate::environment::Sights;
 use crate::environment::status::not_opened;
 use crate::queue::Queue;
 use crate::runtime::caches::{
     MACHINES_BY_DEPENDENCY, MACHINES_BY_ENVIRONMENT, MACHINES_BY_GUEST, MACHINES_BY_LIMIT, MACHINES_BY_SOURCE,
-    MACHINES_BY_STEP, MACHINES_BY_UID, source_value,
+    source_value,
 };
 use crate::runtime::{Cache, Caches, Change, Name};
 
@@ -28,10 +29,8 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Name>>, sights: &Sights) {
     caches.machines.listen(move |change| of_machine(change, &machines, &stirs));
     let (machines, own) = (caches.machines.clone(), queue.clone());
     caches.environments.listen(move |change| of_environment(change, &machines, &own));
-    let (machines, own) = (caches.machines.clone(), queue.clone());
-    caches.change_sets.listen(move |change| of_change_set(change, &machines, &own));
-    let (machines, sets, own) = (caches.machines.clone(), caches.change_sets.clone(), queue.clone());
-    caches.reviews.listen(move |change| of_review(change.latest(), &sets, &machines, &own));
+    let own = queue.clone();
+    caches.change_sets.listen(move |change| of_change_set(change, &own));
     let (machines, stirs) = (caches.machines.clone(), sights.clone());
     caches.secrets.listen(move |change: &Change<PartialObjectMeta<Secret>>| {
         of_source(SourceKind::Secret, &**change.latest(), &machines, &stirs);
@@ -107,14 +106,10 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     let name = change.latest().metadata.name.as_deref().unwrap_or_default();
     if let (Some(before), Some(after)) = (&change.before, &change.after)
         && before.metadata.generation == after.metadata.generation
-        && policy(before) == policy(after)
     {
         let usage = |environment: &Environment| {
             let status = environment.status.as_ref();
-            let released = |status: &EnvironmentStatus| status.released.len();
-            let counts =
-                |status: &EnvironmentStatus| (status.instances, status.gpus, status.hourly_cost, released(status));
-            status.map(|status| (counts(status), status.prices.clone()))
+            status.map(|status| (status.instances, status.gpus, status.hourly_cost, status.prices.clone()))
         };
         if usage(before) != usage(after) {
             wake_held(name, machines, |held| queue.add(held));
@@ -127,7 +122,7 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
         return;
     }
     let time = |environment: &Option<Arc<Environment>>| {
-        environment.as_ref().map(|it| rules(it).guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
+        environment.as_ref().map(|it| it.spec.guardrails.as_ref().and_then(|limits| limits.ttl_seconds))
     };
     // Whatever else the rules are, one that is as desired has nothing to ask; looks tell what is there by now.
     let concerns_all = time(&change.before) != time(&change.after);
@@ -136,43 +131,31 @@ fn of_environment(change: &Change<Environment>, machines: &Cache<Machine>, queue
     concerned.for_each(|machine| queue.add(Name::of(&**machine)));
 }
 
-/// The policy of an Environment that is in force.
-fn policy(environment: &Environment) -> Option<&PolicyInForce> {
-    environment.status.as_ref()?.policy.as_ref()
-}
-
-/// Those whose steps are in another state in it: people may have decided.
-fn of_change_set(change: &Change<ChangeSet>, machines: &Cache<Machine>, queue: &Queue<Name>) {
-    let [before, after] = [&change.before, &change.after].map(|set| set.as_deref().map(entries).unwrap_or_default());
-    let digests: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
-    for digest in digests {
-        let (then, now) = (before.get(digest), after.get(digest));
-        let told = |entry: &&Entry| (entry.state, entry.message.clone());
-        if then.map(told) == now.map(told) {
-            continue;
-        }
-        let object = now.or(then).and_then(|entry| entry.object.as_deref());
-        let owners = object.map(|uid| machines.by(&MACHINES_BY_UID, uid)).unwrap_or_default();
-        // One that is for nobody any more may be wanted by another.
-        let wanting = machines.by(&MACHINES_BY_STEP, digest);
-        owners.iter().chain(&wanting).for_each(|machine| queue.add(Name::of(&**machine)));
+/// Those of whose steps it says something else: people may have decided. Where it came, went or is over, all of them.
+fn of_change_set(change: &Change<ChangeSet>, queue: &Queue<Name>) {
+    let both = (change.before.as_deref(), change.after.as_deref());
+    let (before, after) = (both.0.map(told).unwrap_or_default(), both.1.map(told).unwrap_or_default());
+    let is_otherwise = both.0.map(is_open) != both.1.map(is_open);
+    let steps = before.keys().chain(after.keys()).filter(|step| is_otherwise || before.get(*step) != after.get(*step));
+    let targets: BTreeSet<&Target> = steps.map(|(target, _)| *target).collect();
+    // A guest that a Machine has too many is that Machine's.
+    let metadata = &change.latest().metadata;
+    let owner = controller_of(metadata).filter(|owner| owner.kind == KIND && !targets.is_empty());
+    if let (Some(owner), Some(namespace)) = (owner, &metadata.namespace) {
+        queue.add(Name::new(namespace, &owner.name));
+    }
+    for target in targets.into_iter().filter(|target| !target.namespace.is_empty()) {
+        queue.add(Name::new(&target.namespace, &target.name));
     }
 }
 
-/// Those whose steps somebody decided on, before anybody has written down what that comes to.
-fn of_review(review: &Review, sets: &Cache<ChangeSet>, machines: &Cache<Machine>, queue: &Queue<Name>) {
-    let name = Name::new(review.metadata.namespace.as_deref().unwrap_or_default(), &review.spec.gate);
-    if sets.get(&name).is_none() {
-        return;
-    }
-    for digest in &review.spec.digests {
-        machines.by(&MACHINES_BY_STEP, digest).iter().for_each(|machine| queue.add(Name::of(&**machine)));
-    }
-}
-
-fn entries(set: &ChangeSet) -> BTreeMap<&str, &Entry> {
-    let entries = set.status.iter().flat_map(|status| &status.entries);
-    entries.filter(|_| set.spec.mode == Mode::Execute).map(|entry| (entry.digest.as_str(), entry)).collect()
+/// What a change set says of each of its steps, by object and digest.
+fn told(set: &ChangeSet) -> BTreeMap<(&Target, &str), Option<&StepStatus>> {
+    let Some(status) = &set.status else { return BTreeMap::new() };
+    let states: BTreeMap<(&str, &str), &StepStatus> =
+        status.step_states.iter().map(|state| ((&*state.id, &*state.digest), state)).collect();
+    let state = |step: &Step| states.get(&(&*step.id, &*step.digest)).copied();
+    status.steps.iter().map(|step| ((&step.target, &*step.digest), state(step))).collect()
 }
 
 /// Those that take something from it.
@@ -329,7 +312,7 @@ mod tests {
     }
 
     /// A change set with a step for each of these Machines, in these states.
-    fn change_set(version: u32, states: &[(&str, &str)]) -> ChangeSet {
+    fn change_set(version: u32, phase: &str, states: &[(&str, &str)]) -> ChangeSet {
         let step = |(name, _): &(&str, &str)| {
             json!({
                 "id": format!("default/{name}/delete"), "action": "Delete", "digest": format!("sha256:{name}"),
@@ -337,39 +320,40 @@ mod tests {
                 "origin": "Desired", "class": "Destructive", "classReason": "it holds data",
             })
         };
-        let entry = |(name, state): &(&str, &str)| {
+        let state = |(name, state): &(&str, &str)| {
             json!({
-                "digest": format!("sha256:{name}"), "state": state, "since": "2026-03-01T12:00:00Z",
-                "object": format!("uid-{name}"),
+                "id": format!("default/{name}/delete"), "digest": format!("sha256:{name}"), "state": state,
+                "since": "2026-03-01T12:00:00Z",
             })
         };
-        let (steps, entries): (Vec<Value>, Vec<Value>) =
-            (states.iter().map(step).collect(), states.iter().map(entry).collect());
+        let (steps, states): (Vec<Value>, Vec<Value>) =
+            (states.iter().map(step).collect(), states.iter().map(state).collect());
         serde_json::from_value(json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
             "metadata": {"name": "all", "namespace": "default", "resourceVersion": version.to_string()},
-            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol", "steps": steps},
-            "status": {"entries": entries},
+            "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
+            "status": {"phase": phase, "steps": steps, "stepStates": states},
         }))
         .expect("a change set")
     }
 
     #[test]
-    fn a_change_set_wakes_those_of_whose_steps_it_says_something_else() {
-        let first = || change_set(1, &[("a", "Waiting"), ("b", "Approved")]);
-        let rows: [(&str, Event<ChangeSet>, &[&str]); 4] = [
-            ("nothing of theirs", Event::Apply(change_set(2, &[("a", "Waiting"), ("b", "Approved")])), &[]),
-            ("one may go on", Event::Apply(change_set(2, &[("a", "Approved"), ("b", "Approved")])), &["a"]),
-            ("one is closed", Event::Apply(change_set(2, &[("a", "Waiting"), ("b", "NotWanted")])), &["b"]),
+    fn a_change_set_wakes_those_of_whom_it_says_something_else() {
+        let first = || change_set(1, "Running", &[("a", "Waiting"), ("b", "Approved")]);
+        let rows: [(&str, Event<ChangeSet>, &[&str]); 6] = [
+            ("nothing of theirs", Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved")])), &[]),
+            ("one may go on", Event::Apply(change_set(2, "Running", &[("a", "Approved"), ("b", "Approved")])), &["a"]),
+            (
+                "one is new",
+                Event::Apply(change_set(2, "Running", &[("a", "Waiting"), ("b", "Approved"), ("c", "Pending")])),
+                &["c"],
+            ),
+            ("one is not in it any more", Event::Apply(change_set(2, "Running", &[("a", "Waiting")])), &["b"]),
+            ("it is over", Event::Apply(change_set(2, "Stale", &[("a", "Waiting"), ("b", "Approved")])), &["a", "b"]),
             ("it is gone", Event::Delete(first()), &["a", "b"]),
         ];
         for (name, event, expected) in rows {
             let (caches, queue) = (Caches::default(), Arc::new(Queue::new(crate::queue::Options::default())));
-            for name in ["a", "b"] {
-                let mut machine = machine(json!({"environment": "lab"}));
-                (machine.metadata.name, machine.metadata.uid) = (Some(name.to_owned()), Some(format!("uid-{name}")));
-                caches.machines.apply(Event::Apply(machine));
-            }
             caches.change_sets.apply(Event::Apply(first()));
             wire(&caches, &queue, &Sights::default());
             caches.change_sets.apply(event);

@@ -24,7 +24,6 @@ use kube::{Client, Resource};
 use parking_lot::Mutex;
 use setpoint_api::environment::{Environment, Notifications};
 use setpoint_core::pod::NoticeKind;
-use setpoint_core::stricter::rules;
 
 pub use self::occasion::{Message, Occasion};
 use crate::events::Recorder;
@@ -120,17 +119,13 @@ impl Controller for Notifier {
 
     async fn reconcile(&self, occasion: &Occasion, round: &mut Round) -> Result<Next, Error> {
         let Some(message) = occasion.message(&self.caches) else {
-            // A gate that waits again was told of, as long as its change set is there.
-            if !occasion.is_there(&self.caches) {
-                self.memory.lock().told.remove(occasion);
-            }
+            self.memory.lock().told.remove(occasion);
             return Ok(Next::Idle);
         };
         let Some(environment) = self.caches.environments.get(&Name::new("", &message.environment)) else {
             return Ok(Next::Idle);
         };
-        let rules = rules(&environment);
-        let Some(ways) = &rules.notifications else { return Ok(Next::Idle) };
+        let Some(ways) = &environment.spec.notifications else { return Ok(Next::Idle) };
         let Some(mut told) = self.untold(occasion, &message, round.now) else { return Ok(Next::Idle) };
         let outcome = self.tell(&environment, ways, &message, &mut told).await;
         self.memory.lock().told.insert(occasion.clone(), told);

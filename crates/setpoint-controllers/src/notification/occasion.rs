@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use setpoint_api::change_set::ChangeSet;
+use setpoint_api::change_set::{ChangeSet, ChangeSetStatus, StepState};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
@@ -21,15 +21,13 @@ pub enum Occasion {
     Drifted(Name),
     /// A limit of an Environment holds something back.
     BudgetHit(Name),
-    /// The rules of an Environment were put in force without their approvals.
-    PolicyUnlocked(Name),
 }
 
 /// What is told. It holds no Secret and no value of any field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// `GateWaiting`, `Drifted`, `BudgetHit` or `PolicyUnlocked`.
+    /// `GateWaiting`, `Drifted` or `BudgetHit`.
     pub occasion: &'static str,
     pub environment: String,
     /// The object that it is about, as `kubectl get` takes it.
@@ -52,13 +50,8 @@ impl Occasion {
         match self {
             Occasion::GateWaiting(name) => change_set(name).unwrap_or_default(),
             Occasion::Drifted(name) => machine(name).unwrap_or_default(),
-            Occasion::BudgetHit(name) | Occasion::PolicyUnlocked(name) => name.name.clone(),
+            Occasion::BudgetHit(name) => name.name.clone(),
         }
-    }
-
-    /// Whether it may hold again: of a change set people are told once.
-    pub(super) fn is_there(&self, caches: &Caches) -> bool {
-        matches!(self, Occasion::GateWaiting(name) if caches.change_sets.get(name).is_some())
     }
 
     /// What is to be told, if it still holds.
@@ -67,7 +60,6 @@ impl Occasion {
             Occasion::GateWaiting(name) => gate_waiting(name, &*caches.change_sets.get(name)?),
             Occasion::Drifted(name) => drifted(name, &*caches.machines.get(name)?),
             Occasion::BudgetHit(name) => budget_hit(name, &*caches.environments.get(name)?),
-            Occasion::PolicyUnlocked(name) => policy_unlocked(name, &*caches.environments.get(name)?),
         }
     }
 }
@@ -76,9 +68,7 @@ fn gate_waiting(name: &Name, change_set: &ChangeSet) -> Option<Message> {
     let status = change_set.status.as_ref()?;
     let approved = status.conditions.iter().find(|condition| condition.type_ == "Approved")?;
     let waits = approved.status == ConditionStatus::False && approved.reason.as_deref() == Some("Waiting");
-    // People are told of a change set once, however long and whatever of it they are waited for.
-    let opened_at = change_set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let since = opened_at.filter(|_| waits && status.gate_ref.is_some())?;
+    let since = asked_at(status).or(approved.last_transition_time).filter(|_| waits && status.gate_ref.is_some())?;
     Some(Message {
         occasion: "GateWaiting",
         environment: change_set.spec.environment.clone(),
@@ -88,6 +78,12 @@ fn gate_waiting(name: &Name, change_set: &ChangeSet) -> Option<Message> {
         message: approved.message.clone().unwrap_or_default(),
         since,
     })
+}
+
+/// When the last of the steps began to wait: a gate that waits already may be asked something else.
+fn asked_at(status: &ChangeSetStatus) -> Option<Timestamp> {
+    let waiting = status.step_states.iter().filter(|step| step.state == StepState::Waiting);
+    waiting.map(|step| step.since).max()
 }
 
 fn drifted(name: &Name, machine: &Machine) -> Option<Message> {
@@ -121,19 +117,6 @@ fn budget_hit(name: &Name, environment: &Environment) -> Option<Message> {
     })
 }
 
-fn policy_unlocked(name: &Name, environment: &Environment) -> Option<Message> {
-    let unlocked = environment.status.as_ref()?.policy.as_ref()?.unlocked.as_ref()?;
-    Some(Message {
-        occasion: "PolicyUnlocked",
-        environment: name.name.to_string(),
-        object: format!("environments.setpoint.dev/{}", name.name),
-        namespace: String::new(),
-        requested_by: None,
-        message: format!("its rules were put in force without approvals, by {}", unlocked.by),
-        since: unlocked.at,
-    })
-}
-
 fn holds<'c>(conditions: &'c [Condition], type_: &str, status: ConditionStatus) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.type_ == type_ && condition.status == status)
 }
@@ -154,9 +137,5 @@ pub(super) fn wire(caches: &Caches, queue: &Arc<Queue<Occasion>>) {
         }
     });
     let own = queue.clone();
-    caches.environments.listen(move |change| {
-        let name = Name::of(&**change.latest());
-        own.add(Occasion::BudgetHit(name.clone()));
-        own.add(Occasion::PolicyUnlocked(name));
-    });
+    caches.environments.listen(move |change| own.add(Occasion::BudgetHit(Name::of(&**change.latest()))));
 }

@@ -136,23 +136,28 @@ async fn each_question_of_a_gate_is_told_once() {
     let now = Timestamp::now();
     let occasion = Occasion::GateWaiting(Name::new("shop", "web"));
     let times = || fs::read_to_string(&heard).unwrap_or_default().lines().count();
-    let rows = [
-        ("nobody is waited for", "Approved", 1, 0),
-        ("a gate waits", "Waiting", 1, 1),
-        ("nothing is new", "Waiting", 1, 1),
-        ("it has its approvals", "Approved", 1, 1),
-        ("one of them ended, and it waits again", "Waiting", 1, 1),
-        ("another change set of the name waits", "Waiting", 7, 2),
+    /// What is said of a step, and since how many seconds from now on.
+    type Said = (&'static str, i64);
+    let rows: [(&str, &[Said], usize); 6] = [
+        ("a gate waits", &[("Waiting", 1)], 1),
+        ("nothing is new", &[("Waiting", 1), ("Pending", 5)], 1),
+        ("another step waits, too", &[("Waiting", 1), ("Waiting", 7)], 2),
+        ("one of them is approved", &[("Waiting", 1), ("Approved", 8)], 2),
+        ("and the other", &[("Running", 9), ("Approved", 8)], 2),
+        ("one waits anew", &[("Waiting", 12), ("Approved", 8)], 3),
     ];
-    for (name, reason, opened, expected) in rows {
-        let status = if reason == "Waiting" { "False" } else { "True" };
-        let approved = json!({"type": "Approved", "status": status, "reason": reason, "lastTransitionTime": now});
-        let opened = now + SignedDuration::from_secs(opened);
+    for (name, steps, expected) in rows {
+        let state = |(number, (state, seconds)): (usize, &Said)| {
+            let since = now + SignedDuration::from_secs(*seconds);
+            json!({"id": format!("step-{number}"), "digest": "d", "state": state, "since": since})
+        };
+        let approved = json!({"type": "Approved", "status": "False", "reason": "Waiting", "lastTransitionTime": now});
+        let states: Vec<serde_json::Value> = steps.iter().enumerate().map(state).collect();
         let change_set = json!({
             "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet",
-            "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": opened},
+            "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "carol"},
-            "status": {"gateRef": {"name": "web"}, "conditions": [approved]},
+            "status": {"gateRef": {"name": "web"}, "conditions": [approved], "stepStates": states},
         });
         caches.change_sets.apply(Event::Apply(serde_json::from_value(change_set).unwrap()));
         let told = notifier.reconcile(&occasion, &mut Round::new(Timestamp::now())).await;

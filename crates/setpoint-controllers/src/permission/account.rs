@@ -214,7 +214,7 @@ impl Account {
                 return true;
             }
             if let Some(look) = look.as_mut().filter(|look| call.state != State::Refused && !look.has(id, call)) {
-                look.added = std::mem::take(&mut look.added).and(&call.added);
+                look.added = look.added.and(call.added);
                 look.is_outdated = true;
             }
             false
@@ -233,12 +233,11 @@ impl Account {
         let is_later = |later: &&Observation| later.observed_at > look.seen_at && later.completeness.is_complete();
         if let Some(later) = later.filter(is_later) {
             look.seen_at = later.observed_at;
-            look.usage = look.usage.or_more(&usage(later));
+            look.usage = look.usage.or_more(usage(later));
         }
         let counting = self.calls.iter().filter(|(_, call)| call.state != State::Refused);
         let unseen = counting.filter(|(id, call)| !look.has(id, call));
-        let added = unseen.fold(look.added.clone(), |sum, (_, call)| sum.and(&call.added));
-        Some(look.usage.clone().plus(&added))
+        Some(look.usage.plus(unseen.fold(look.added, |sum, (_, call)| sum.and(call.added))))
     }
 
     /// A look that shows how much there is, if there is one. One that somebody else made later tells more.

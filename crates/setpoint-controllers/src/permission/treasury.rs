@@ -7,27 +7,26 @@
 //! room. Nobody else is held up by it but who needs it too, and takes its result. What an earlier leader began and does not
 //! show in it leaves no room: how much there is is then not known, and whoever needs more waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
-use serde_json::{Map, json};
-use setpoint_api::environment::{Environment, Guardrails, LedgerEntry, MAX_RELEASED, ReleasedGuest};
+use serde_json::json;
+use setpoint_api::environment::{Environment, Guardrails, LedgerEntry};
 use setpoint_api::machine::Machine;
-use setpoint_api::step::{Action, Step, Target};
-use setpoint_core::gate::{Added, Gpus, Usage, bears_on_limits, ledger_entry, record, record_released};
+use setpoint_api::step::{Step, Target};
+use setpoint_core::gate::{Added, Gpus, Usage, bears_on_limits, ledger_entry, record};
 use setpoint_core::observation::Observation;
-use setpoint_core::stricter::rules;
 use setpoint_deployer::provider::Scope;
 use tokio::sync::OwnedMutexGuard;
 
 use super::account::{Account, Call};
 use crate::environment::Sights;
 use crate::events::is_code;
-use crate::planning::{Planning, released};
+use crate::planning::Planning;
 use crate::runtime::caches::MACHINES_BY_LIMIT;
 use crate::runtime::{Caches, Clock, Context, Error, Name};
 
@@ -77,21 +76,6 @@ struct Limited {
     account: Arc<SharedAccount>,
     gpus: BTreeMap<Target, Gpus>,
     _turn: OwnedMutexGuard<()>,
-}
-
-/// What steps need to know of what there is.
-struct Wanted<'s> {
-    added: Added,
-    /// The guests that they adopt. One that was released counts for who adopts it, and not once more.
-    adopted: BTreeSet<&'s str>,
-}
-
-impl<'s> Wanted<'s> {
-    fn of(steps: &'s [Step], gpus: &BTreeMap<Target, Gpus>) -> Wanted<'s> {
-        let adopts = steps.iter().filter(|step| step.action == Action::Adopt);
-        let adopted = adopts.filter_map(|step| step.provider_id.as_deref()).collect();
-        Wanted { added: Added::by(steps, gpus), adopted }
-    }
 }
 
 /// What a call adds, from before it is made until it has ended. Whoever drops it does not know how it ended.
@@ -149,18 +133,18 @@ impl Treasury {
         }
         let name = environment.metadata.name.as_deref().unwrap_or_default();
         let account = self.sights.account(name);
-        let wanted = Wanted::of(steps, gpus);
+        let added = Added::by(steps, gpus);
         let mut turn = account.deciding.clone().lock_owned().await;
         let mut environment = self.read(name).await?;
-        let usage = match self.usage(&environment, &wanted, &account)? {
+        let usage = match self.usage(&environment, added, &account)? {
             Some(usage) => usage,
             None => {
                 drop(turn);
-                self.look(&environment, &wanted, &account).await?;
+                self.look(&environment, added, &account).await?;
                 turn = account.deciding.clone().lock_owned().await;
                 environment = self.read(name).await?;
                 // If even that did not tell, nobody knows.
-                self.usage(&environment, &wanted, &account)?.unwrap_or_default()
+                self.usage(&environment, added, &account)?.unwrap_or_default()
             }
         };
         let ledger = environment.status.as_ref().map(|status| status.ledger.clone()).unwrap_or_default();
@@ -173,12 +157,7 @@ impl Treasury {
     }
 
     /// How much there is, as far as one has to know before adding this; none where a look has to tell.
-    fn usage(
-        &self,
-        environment: &Environment,
-        Wanted { added, adopted }: &Wanted<'_>,
-        account: &SharedAccount,
-    ) -> Result<Option<Usage>, Error> {
+    fn usage(&self, environment: &Environment, added: Added, account: &SharedAccount) -> Result<Option<Usage>, Error> {
         let limits = limits(environment);
         if !added.is_limited(&limits) {
             return Ok(Some(Usage::default()));
@@ -186,9 +165,7 @@ impl Treasury {
         let name = environment.metadata.name.as_deref().unwrap_or_default();
         let (rules, now) = (environment.metadata.generation, self.clock.now());
         let (provider, later) = (self.planning.provider(name)?, self.sights.last(name));
-        let is_left = |guest: &&ReleasedGuest| !adopted.contains(guest.provider_id.as_str());
-        let left: Vec<ReleasedGuest> = released(environment).iter().filter(is_left).cloned().collect();
-        let usage_of = |look: &Observation| self.planning.usage_by(&left, look, &provider.abilities().guests);
+        let usage_of = |look: &Observation| Usage::of(look, self.planning.cluster(), &provider.abilities().guests);
         let mut account = account.account.lock();
         let others = account.others(name, &self.caches.machines, now);
         let at_most = account.at_most(rules, &others, later.as_deref(), usage_of);
@@ -202,9 +179,9 @@ impl Treasury {
     }
 
     /// Looks at everything, unless somebody else has done so by the time that it is its turn.
-    async fn look(&self, environment: &Environment, wanted: &Wanted<'_>, account: &SharedAccount) -> Result<(), Error> {
+    async fn look(&self, environment: &Environment, added: Added, account: &SharedAccount) -> Result<(), Error> {
         let _turn = account.looking.lock().await;
-        if self.usage(environment, wanted, account)?.is_some() {
+        if self.usage(environment, added, account)?.is_some() {
             return Ok(());
         }
         let name = environment.metadata.name.as_deref().unwrap_or_default();
@@ -221,7 +198,7 @@ impl Treasury {
         match look {
             Ok(look) => {
                 let look = Arc::new(look.into_observation());
-                let usage = self.planning.usage_by(released(environment), &look, &provider.abilities().guests);
+                let usage = Usage::of(&look, self.planning.cluster(), &provider.abilities().guests);
                 account.keep(rules, &others, look, usage, self.clock.now());
                 Ok(())
             }
@@ -232,35 +209,19 @@ impl Treasury {
         }
     }
 
-    /// Writes down what a call takes, and the guest that it releases, before it is made. False if the Environment moves too
-    /// fast.
-    pub async fn enter(
-        &self,
-        spending: &mut Spending,
-        step: &Step,
-        intent: &str,
-        leaving: Option<ReleasedGuest>,
-    ) -> Result<bool, Error> {
+    /// Writes down what a call takes, before it is made. False if the Environment moves too fast.
+    pub async fn enter(&self, spending: &mut Spending, step: &Step, intent: &str) -> Result<bool, Error> {
         let Some(Limited { environment, .. }) = &mut spending.limited else { return Ok(true) };
-        let entry = ledger_entry(step, intent, &limits(environment), self.clock.now());
-        if entry.is_none() && leaving.is_none() {
-            return Ok(true);
-        }
+        let Some(entry) = ledger_entry(step, intent, &limits(environment), self.clock.now()) else { return Ok(true) };
         let api: Api<Environment> = Api::all(self.client.clone());
         for _ in 0..TRIES {
             let meta = &environment.metadata;
             let name = meta.name.clone().unwrap_or_default();
-            let before = environment.status.clone().unwrap_or_default();
-            let mut status = Map::new();
-            if let Some(entry) = &entry {
-                status.insert("ledger".to_owned(), json!(record(before.ledger, entry.clone())));
-            }
-            if let Some(guest) = &leaving {
-                let list = record_released(before.released, guest.clone()).ok_or_else(|| too_many_released(&name))?;
-                status.insert("released".to_owned(), json!(list));
-            }
-            let meta_only = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
-            let patch = json!({"metadata": meta_only, "status": status});
+            let ledger = environment.status.as_ref().map(|status| status.ledger.clone()).unwrap_or_default();
+            let patch = json!({
+                "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+                "status": {"ledger": record(ledger, entry.clone())},
+            });
             match api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
                 Ok(_) => return Ok(true),
                 Err(error) if is_code(&error, 409) => *environment = api.get(&name).await?,
@@ -291,15 +252,8 @@ impl Treasury {
     }
 }
 
-fn too_many_released(environment: &str) -> Error {
-    Error::Held(format!(
-        "status.released of the Environment {environment} lists {MAX_RELEASED} guests: have its keeper delete some at the \
-         provider, or write them off"
-    ))
-}
-
 fn limits(environment: &Environment) -> Guardrails {
-    rules(environment).guardrails.clone().unwrap_or_default()
+    environment.spec.guardrails.clone().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -393,7 +347,7 @@ mod tests {
     }
 
     fn is_room(spending: &Spending) -> bool {
-        spending.usage.all.instances.is_some_and(|now| now < 2)
+        spending.usage.instances.is_some_and(|now| now < 2)
     }
 
     #[tokio::test(start_paused = true)]

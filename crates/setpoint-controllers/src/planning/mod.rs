@@ -21,25 +21,24 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
-use setpoint_api::environment::{Environment, ReleasedGuest};
+use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::step::{Refusal, Target};
 use setpoint_core::check::check;
 use setpoint_core::desired::Desired;
 use setpoint_core::digest::Key;
-use setpoint_core::gate::{Added, Holders, Judged, Room, Usage, beyond_limits};
+use setpoint_core::gate::{Added, Judged, Room, Usage, beyond_limits};
 use setpoint_core::machine::{self, Seen};
-use setpoint_core::observation::{Guest, Observation};
-use setpoint_core::plan::{ChangeSet, GUEST, Input, Orphans, Policy, plan};
+use setpoint_core::observation::Observation;
+use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
 use setpoint_core::registry::Capabilities;
-use setpoint_core::stricter::rules;
 use setpoint_deployer::Provider;
 use setpoint_deployer::provider::Scope;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
 use crate::node::Providers;
-use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST, MACHINES_BY_UID, PODS_BY_UID};
+use crate::runtime::caches::{MACHINES_BY_DEPENDENCY, MACHINES_BY_GUEST};
 use crate::runtime::{Caches, Context, Name};
 
 /// Plans for Machines of an environment. Cheap to clone.
@@ -51,7 +50,6 @@ pub struct Planning {
     providers: Providers,
     seed: Option<u64>,
     looks: Counter,
-    unsound: Counter,
     key: Arc<OnceCell<Key>>,
 }
 
@@ -120,7 +118,7 @@ impl Subject {
 
     /// Since when its time has been over, unless it is being deleted anyway.
     fn expired_at(&self, environment: &Environment, now: Timestamp) -> Option<Timestamp> {
-        let expires_at = machine::expires_at(&self.machine, rules(environment).guardrails.as_ref());
+        let expires_at = machine::expires_at(&self.machine, environment.spec.guardrails.as_ref());
         expires_at.filter(|at| *at <= now && self.machine.metadata.deletion_timestamp.is_none())
     }
 }
@@ -134,7 +132,6 @@ impl Planning {
             providers: providers.clone(),
             seed: context.seed,
             looks: context.metrics.glances(),
-            unsound: context.metrics.unsound_plans(),
             key: Arc::default(),
         }
     }
@@ -155,8 +152,7 @@ impl Planning {
     }
 
     /// What would be done for Machines of one environment, by a fresh look at what concerns them. Those that they depend
-    /// on or that depend on them are taken into account as they are stored, and of those that claim the same guest that
-    /// they do.
+    /// on, that depend on them, or that claim the same guest are taken into account as they are stored.
     pub async fn plan(
         &self,
         environment: &Environment,
@@ -179,8 +175,7 @@ impl Planning {
     pub async fn beyond_limits(&self, environment: &Environment, planned: &Planned) -> Result<Vec<Judged>, Error> {
         // As the server has it: what was changed or spent just now counts.
         let environment = Api::<Environment>::all(self.client.clone()).get(name_of(environment)).await?;
-        let rules = rules(&environment);
-        let Some(guardrails) = rules.guardrails.as_ref() else { return Ok(Vec::new()) };
+        let Some(guardrails) = environment.spec.guardrails.as_ref() else { return Ok(Vec::new()) };
         let steps = &planned.change_set.steps;
         let seen = Seen {
             cluster: &self.cluster,
@@ -194,7 +189,6 @@ impl Planning {
             true => self.usage(&environment).await?,
             false => Usage::default(),
         };
-        let usage = &usage;
         let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
         let (under_way, now) = (BTreeSet::new(), planned.observation.observed_at);
         Ok(beyond_limits(steps, Room { guardrails, ledger, under_way: &under_way, usage, gpus: &gpus, now }))
@@ -205,18 +199,7 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         self.looks.inc();
         let look = provider.observe(&Scope::Everything).await?.into_observation();
-        Ok(self.usage_by(released(environment), &look, &provider.abilities().guests))
-    }
-
-    /// How much there is in an environment by a look at all of it, and whose it is, with guests that were released and count.
-    pub fn usage_by(&self, released: &[ReleasedGuest], look: &Observation, capabilities: &Capabilities) -> Usage {
-        let namespace_of = |uid: &str| {
-            let machines = self.caches.machines.by(&MACHINES_BY_UID, uid);
-            let machine = machines.first().and_then(|machine| machine.metadata.namespace.clone());
-            let pod = || self.caches.pods.by(&PODS_BY_UID, uid).first().and_then(|pod| pod.metadata.namespace.clone());
-            machine.or_else(pod)
-        };
-        Usage::of(look, &Holders { cluster: &self.cluster, capabilities, released, namespace_of: &namespace_of })
+        Ok(Usage::of(&look, &self.cluster, &provider.abilities().guests))
     }
 
     /// The same by a look that was made before.
@@ -230,31 +213,25 @@ impl Planning {
         let provider = self.provider(name_of(environment))?;
         let related = self.related(subjects);
         let all: Vec<&Subject> = subjects.iter().chain(&related).collect();
-        let (mut desired, refused) = self.desires(environment, &*provider, &all, observation.observed_at).await?;
-        desired.extend(self.rivals(&all));
+        let (desired, refused) = self.desires(environment, &*provider, &all, observation.observed_at).await?;
         let capabilities = provider.abilities().guests.clone();
         let input = Input {
             environment: name_of(environment),
-            environment_uid: environment.metadata.uid.as_deref().unwrap_or_default(),
             cluster: &self.cluster,
             capabilities: &capabilities,
             desired: &desired,
             observation: &observation,
-            policy: Policy { create: rules(environment).create, orphans },
+            policy: Policy { create: environment.spec.create, orphans },
             key: self.key().await?,
         };
         let change_set = plan(&input);
-        let is_own = own_targets(subjects, &desired, &observation);
-        let mut violations = check(&input, &change_set);
-        // What is planned for others is not carried out here, and whoever does sees what is wrong with it.
-        violations.retain(|violation| violation.target.as_ref().is_none_or(&is_own));
+        let violations = check(&input, &change_set);
         if !violations.is_empty() {
-            self.unsound.inc();
             let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
             tracing::error!(environment = input.environment, ?told, "a plan is not sound and is not carried out");
             return Err(Error::Unsound(told.join("; ")));
         }
-        let change_set = about(subjects, change_set, refused, is_own);
+        let change_set = about(subjects, change_set, &desired, &observation, refused);
         Ok(Planned { change_set, desired, observation, capabilities })
     }
 
@@ -291,10 +268,11 @@ impl Planning {
     /// Whether the time of a Machine has an end, as far as is known.
     fn may_expire(&self, machine: &Machine) -> bool {
         let environment = self.caches.environments.get(&Name::new("", &machine.spec.environment));
-        environment.is_some_and(|it| machine::expires_at(machine, rules(&it).guardrails.as_ref()).is_some())
+        environment.is_some_and(|it| machine::expires_at(machine, it.spec.guardrails.as_ref()).is_some())
     }
 
-    /// The stored Machines that some have to do with: which they depend on, and which depend on one that goes.
+    /// The stored Machines that some have to do with: which they depend on, which depend on one that goes, and which claim
+    /// the same guest.
     fn related(&self, subjects: &[Subject]) -> Vec<Subject> {
         let mut related: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
         for Subject { machine } in subjects {
@@ -307,6 +285,9 @@ impl Planning {
                 let own = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
                 found.extend(self.caches.machines.by(&MACHINES_BY_DEPENDENCY, &own));
             }
+            if let Some(id) = &spec.provider_id {
+                found.extend(self.caches.machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", spec.environment)));
+            }
             let here = found.into_iter().filter(|other| other.spec.environment == spec.environment);
             related.extend(here.map(|other| (Name::of(&*other), other)));
         }
@@ -315,58 +296,27 @@ impl Planning {
         }
         related.into_values().map(Subject::stored).collect()
     }
-
-    /// What other stored Machines claim of the guests that some insist on. They may be anybody's, in any namespace: nothing
-    /// else of them is read, so that nothing that is wrong with them matters to others.
-    fn rivals(&self, subjects: &[&Subject]) -> Vec<Desired> {
-        let known: BTreeSet<Name> = subjects.iter().map(|subject| Name::of(&*subject.machine)).collect();
-        let mut rivals: BTreeMap<Name, Arc<Machine>> = BTreeMap::new();
-        for Subject { machine } in subjects.iter().copied() {
-            let Some(id) = &machine.spec.provider_id else { continue };
-            let found = self.caches.machines.by(&MACHINES_BY_GUEST, &format!("{}/{id}", machine.spec.environment));
-            rivals.extend(found.into_iter().map(|rival| (Name::of(&*rival), rival)));
-        }
-        rivals.retain(|name, _| !known.contains(name));
-        rivals.values().map(|rival| machine::claim(rival)).collect()
-    }
-}
-
-/// Whether a target of a plan is one of the subjects, or a guest that is theirs once more or nobody's.
-fn own_targets(
-    subjects: &[Subject],
-    desired: &[Desired],
-    observation: &Observation,
-) -> impl Fn(&Target) -> bool + use<> {
-    let targets: BTreeSet<Target> = subjects.iter().map(Subject::target).collect();
-    let others = desired.iter().filter(|desired| !targets.contains(&desired.target));
-    let others: BTreeSet<&str> = others.map(|desired| &*desired.uid).collect();
-    let is_anothers = |guest: &&Guest| guest.mark.as_ref().is_some_and(|mark| others.contains(&*mark.owner_uid));
-    let guests = observation.guests.iter().filter(is_anothers).map(|guest| guest.id.to_string());
-    let guests: BTreeSet<String> = guests.collect();
-    move |target| match target.kind.as_str() {
-        GUEST => !guests.contains(&target.name),
-        _ => targets.contains(target),
-    }
 }
 
 /// What of a plan is about the subjects: their own steps, and what is done to guests that are theirs once more or nobody's.
 fn about(
     subjects: &[Subject],
     change_set: ChangeSet,
+    desired: &[Desired],
+    observation: &Observation,
     refused: Vec<Refusal>,
-    is_own: impl Fn(&Target) -> bool,
 ) -> ChangeSet {
     let targets: Vec<Target> = subjects.iter().map(Subject::target).collect();
-    let is_own_guest =
-        |id: &str| is_own(&Target { namespace: String::new(), name: id.to_owned(), kind: GUEST.to_owned() });
-    let change_set = change_set.only(&targets.iter().collect(), is_own_guest);
+    let targets: BTreeSet<&Target> = targets.iter().collect();
+    let others: BTreeSet<&str> =
+        desired.iter().filter(|desired| !targets.contains(&desired.target)).map(|desired| &*desired.uid).collect();
+    let is_anothers = |id: &str| {
+        let guest = observation.guests.iter().find(|guest| *guest.id == *id);
+        guest.and_then(|guest| guest.mark.as_ref()).is_some_and(|mark| others.contains(&*mark.owner_uid))
+    };
+    let change_set = change_set.only(&targets, |id| !is_anothers(id));
     let refused: Vec<Refusal> = refused.into_iter().filter(|refusal| targets.contains(&refusal.target)).collect();
     if refused.is_empty() { change_set } else { change_set.refusing(refused) }
-}
-
-/// The guests that were released in an environment and still count.
-pub fn released(environment: &Environment) -> &[ReleasedGuest] {
-    environment.status.as_ref().map_or(&[], |status| &status.released)
 }
 
 fn name_of(environment: &Environment) -> &str {

@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::Resource;
 use kube::core::PartialObjectMeta;
-use setpoint_api::change_set::{ChangeSet, Mode};
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
 use setpoint_api::interpolation::SourceKind;
@@ -19,10 +19,10 @@ use setpoint_api::machine::Machine;
 use setpoint_api::planspec::Goal;
 use setpoint_api::planspec::gate::Gate;
 use setpoint_api::review::Review;
+use setpoint_api::step::Target;
 use setpoint_core::authority::WITHIN_LIMITS;
 use setpoint_core::intent::makes_a_guest;
 use setpoint_core::machine::{DRIFTED, SYNCED, condition, reason};
-use setpoint_core::stricter::rules;
 use setpoint_core::workload::selection;
 
 use super::cache::{Cache, Follows, Index};
@@ -69,18 +69,12 @@ pub const MACHINES_BY_DRIFT: Index<Machine> = Index { name: "drift", values: dri
 pub const MACHINES_BY_LIMIT: Index<Machine> = Index { name: "limit", values: limited };
 /// By the Environment, if a call is on record that makes a guest.
 pub const MACHINES_BY_MAKING: Index<Machine> = Index { name: "making", values: making };
-/// By its namespace and Environment, if it has steps that need an approval. See [`place_value`].
-pub const MACHINES_BY_PENDING: Index<Machine> = Index { name: "pending", values: with_pending };
-/// By its namespace and Environment, if it was written since it was planned for. See [`place_value`].
-pub const MACHINES_BY_UNPLANNED: Index<Machine> = Index { name: "unplanned", values: unplanned };
-/// By the digest of each step of it that needs an approval.
-pub const MACHINES_BY_STEP: Index<Machine> = Index { name: "step", values: pending_digests };
 /// By the Secret with its credentials, as `namespace/name`.
 pub const ENVIRONMENTS_BY_SECRET: Index<Environment> = Index { name: "secret", values: credentials };
-/// Those that execute, by the uid of each object that it has open entries for.
-pub const CHANGE_SETS_BY_OBJECT: Index<ChangeSet> = Index { name: "object", values: objects };
-/// Those that execute, by the digest of each step.
-pub const CHANGE_SETS_BY_STEP: Index<ChangeSet> = Index { name: "step", values: digests };
+/// By the uid of the object that it was made for.
+pub const CHANGE_SETS_BY_OWNER: Index<ChangeSet> = Index { name: "owner", values: owner };
+/// By each object that it has steps for. See [`target_value`].
+pub const CHANGE_SETS_BY_TARGET: Index<ChangeSet> = Index { name: "target", values: targets };
 /// By the Environment that its steps are taken in.
 pub const CHANGE_SETS_BY_ENVIRONMENT: Index<ChangeSet> = Index { name: "environment", values: place_of_steps };
 /// By the Environment, if a limit of it holds one of its steps back.
@@ -152,14 +146,11 @@ impl Default for Caches {
                     MACHINES_BY_DRIFT,
                     MACHINES_BY_LIMIT,
                     MACHINES_BY_MAKING,
-                    MACHINES_BY_PENDING,
-                    MACHINES_BY_UNPLANNED,
-                    MACHINES_BY_STEP,
                 ],
             ),
             change_sets: Cache::new(
                 "ChangeSet",
-                &[CHANGE_SETS_BY_OBJECT, CHANGE_SETS_BY_STEP, CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT],
+                &[CHANGE_SETS_BY_OWNER, CHANGE_SETS_BY_TARGET, CHANGE_SETS_BY_ENVIRONMENT, CHANGE_SETS_BY_LIMIT],
             ),
             gates: Cache::new("Gate", &[]),
             reviews: Cache::new("Review", &[REVIEWS_BY_GATE]),
@@ -334,41 +325,15 @@ pub fn source_value(kind: SourceKind, namespace: &str, name: &str) -> String {
     format!("{kind} {namespace}/{name}")
 }
 
-fn place(machine: &Machine) -> String {
-    place_value(machine.metadata.namespace.as_deref().unwrap_or_default(), &machine.spec.environment)
-}
-
-/// How a namespace and an Environment are written in an index.
-pub fn place_value(namespace: &str, environment: &str) -> String {
-    format!("{namespace}/{environment}")
-}
-
-fn with_pending(machine: &Machine) -> Vec<String> {
-    let pending = machine.status.as_ref().and_then(|status| status.pending.as_ref());
-    pending.filter(|pending| !pending.steps.is_empty()).map(|_| place(machine)).into_iter().collect()
-}
-
-fn unplanned(machine: &Machine) -> Vec<String> {
-    let planned = machine.status.as_ref().and_then(|status| status.observed_generation);
-    (planned != machine.metadata.generation).then(|| place(machine)).into_iter().collect()
-}
-
-fn pending_digests(machine: &Machine) -> Vec<String> {
-    let pending = machine.status.iter().filter_map(|status| status.pending.as_ref());
-    pending.flat_map(|pending| &pending.steps).map(|step| step.digest.clone()).collect()
-}
-
-fn objects(change_set: &ChangeSet) -> Vec<String> {
-    let entries = change_set.status.iter().flat_map(|status| &status.entries);
-    let open = entries.filter(|entry| !entry.state.is_closed());
-    let values: BTreeSet<String> = open.filter_map(|entry| entry.object.clone()).collect();
+fn targets(change_set: &ChangeSet) -> Vec<String> {
+    let steps = change_set.status.iter().flat_map(|status| &status.steps);
+    let values: BTreeSet<String> = steps.map(|step| target_value(&step.target)).collect();
     values.into_iter().collect()
 }
 
-fn digests(change_set: &ChangeSet) -> Vec<String> {
-    let executes = change_set.spec.mode == Mode::Execute;
-    let digests: BTreeSet<&str> = change_set.spec.steps.iter().map(|step| step.digest.as_str()).collect();
-    digests.into_iter().filter(|_| executes).map(str::to_owned).collect()
+/// How the object of a step is written in an index.
+pub fn target_value(target: &Target) -> String {
+    format!("{} {}/{}", target.kind, target.namespace, target.name)
 }
 
 fn place_of_steps(change_set: &ChangeSet) -> Vec<String> {
@@ -388,8 +353,7 @@ fn gate_of(review: &Review) -> Vec<String> {
 }
 
 fn credentials(environment: &Environment) -> Vec<String> {
-    let rules = rules(environment);
-    let secret = rules.credentials_secret_ref.as_ref();
+    let secret = environment.spec.credentials_secret_ref.as_ref();
     secret.map(|secret| format!("{}/{}", secret.namespace, secret.name)).into_iter().collect()
 }
 

@@ -3,11 +3,7 @@
 //! There is one key, the next turn: a round decides for Pod after Pod, the most important first, each with all that was
 //! decided before it in place, and has the server told of many decisions at the same time. `setpoint_core::scheduling`
 //! decides.
-//!
-//! Where the ServiceAccount of a Pod may have it run is asked of the server, and remembered for a short time (`access`). The
-//! server asks again where the Pod is bound.
 
-mod access;
 mod pending;
 #[cfg(test)]
 mod tests;
@@ -26,9 +22,8 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use setpoint_core::pod::NoticeKind;
-use setpoint_core::scheduling::{self, Barred, Board, NodeState, Refusal};
+use setpoint_core::scheduling::{self, Board, NodeState, Refusal};
 
-use self::access::{Answers, Question};
 use self::pending::{Pending, Turn, has_ended, is_to_be_placed};
 use crate::events::{Recorder, is_code, title};
 use crate::queue::{Queue, Room, words_of_panic};
@@ -48,19 +43,16 @@ pub struct Scheduler {
 }
 
 /// Finds the node for a Pod, as [`scheduling::place`] does.
-type Place = fn(&Pod, &mut Board, &Barred) -> Result<Arc<str>, Refusal>;
+type Place = fn(&Pod, &mut Board) -> Result<Arc<str>, Refusal>;
 
 #[derive(Debug, Default)]
 struct State {
     board: Board,
     pending: Pending,
-    answers: Answers,
 }
 
 /// What was decided for a Pod.
 enum Decision {
-    /// None yet: it has to be asked first where the Pod's ServiceAccount may have it run.
-    Ask(Arc<Pod>, Turn, Vec<Question>),
     Bind(Arc<Pod>, Turn, Arc<str>),
     Refuse(Arc<Pod>, Turn, Refusal),
     /// None: there is a fault of ours, in these words.
@@ -83,7 +75,7 @@ impl Scheduler {
 
     /// Decides for the next Pod whose turn it is.
     fn decide(&self, now: Timestamp) -> Option<Decision> {
-        let State { board, pending, answers } = &mut *self.state.lock();
+        let State { board, pending } = &mut *self.state.lock();
         loop {
             let turn = pending.take(now)?;
             let is_it = |pod: &Arc<Pod>| pod.metadata.uid.as_deref() == Some(&*turn.uid) && is_to_be_placed(pod);
@@ -96,21 +88,14 @@ impl Scheduler {
                 return Some(Decision::Bind(pod, turn, node.clone()));
             }
             // What goes wrong with one Pod must not keep others from their nodes.
-            let barred = match answers.barred(&pod, board, now) {
-                Ok(barred) => barred,
-                Err(questions) => return Some(Decision::Ask(pod, turn, questions)),
-            };
-            match catch_unwind(AssertUnwindSafe(|| (self.place)(&pod, board, &barred))) {
+            match catch_unwind(AssertUnwindSafe(|| (self.place)(&pod, board))) {
                 Err(panic) => return Some(Decision::Fail(pod, turn, words_of_panic(&*panic))),
                 Ok(Ok(node)) => {
                     board.place(&pod, &node);
                     return Some(Decision::Bind(pod, turn, node));
                 }
                 Ok(Err(refusal)) => {
-                    match refusal.lacks_grant {
-                        true => pending.wait_and_retry(turn.clone(), now),
-                        false => pending.wait(turn.clone()),
-                    }
+                    pending.wait(turn.clone());
                     if !tells(&pod, &refusal.to_string()) {
                         return Some(Decision::Refuse(pod, turn, refusal));
                     }
@@ -122,14 +107,6 @@ impl Scheduler {
 
     async fn carry_out(&self, decision: Decision, now: Timestamp) {
         let (pod, turn, result) = match decision {
-            Decision::Ask(pod, turn, questions) => {
-                let result = self.ask(questions, now).await;
-                if result.is_ok() {
-                    self.state.lock().pending.give_back(turn);
-                    return;
-                }
-                (pod, turn, result)
-            }
             Decision::Bind(pod, turn, node) => {
                 let result = self.bind(&pod, &node).await;
                 match &result {
@@ -138,10 +115,6 @@ impl Scheduler {
                         self.recorder.say(&*pod, NoticeKind::Normal, "Scheduled", &message);
                     }
                     Err(error) if is_about_the_pod(error) => self.withdraw(&turn),
-                    Err(error) if is_code(error, 403) => {
-                        self.withdraw(&turn);
-                        self.state.lock().answers.forget(&pod);
-                    }
                     Err(_) => {}
                 }
                 (pod, turn, result)
@@ -175,14 +148,6 @@ impl Scheduler {
         let pending = &mut self.state.lock().pending;
         pending.done(&turn);
         pending.retry(turn, now);
-    }
-
-    /// Asks what is not known of the rights of a ServiceAccount.
-    async fn ask(&self, questions: Vec<Question>, now: Timestamp) -> kube::Result<()> {
-        let asked = questions.into_iter().map(|question| question.ask(&self.client));
-        let answers = futures::future::try_join_all(asked).await?;
-        self.state.lock().answers.learn(answers, now);
-        Ok(())
     }
 
     async fn bind(&self, pod: &Pod, node: &str) -> kube::Result<()> {
@@ -243,15 +208,9 @@ impl Controller for Scheduler {
         let now = round.now;
         // There is one round at a time; the last one may have been cut off, as when leadership was lost.
         self.state.lock().pending.take_back();
-        loop {
-            let decisions = std::iter::from_fn(|| self.decide(now));
-            let acts = futures::stream::iter(decisions).map(|decision| self.carry_out(decision, now));
-            acts.buffer_unordered(AT_ONCE).collect::<()>().await;
-            // Those for whom something had to be asked are ready now.
-            if !self.state.lock().pending.is_anyone_ready() {
-                break;
-            }
-        }
+        let decisions = std::iter::from_fn(|| self.decide(now));
+        let acts = futures::stream::iter(decisions).map(|decision| self.carry_out(decision, now));
+        acts.buffer_unordered(AT_ONCE).collect::<()>().await;
         let next = self.state.lock().pending.next_retry();
         Ok(next.map_or(Next::Idle, |due| Next::After(now.duration_until(due).try_into().unwrap_or(Duration::ZERO))))
     }

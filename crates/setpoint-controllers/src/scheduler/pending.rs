@@ -67,7 +67,6 @@ impl Pending {
             self.ready.extend(self.retries.pop_first().map(|(_, turn)| turn));
         }
         let turn = self.ready.pop_first()?;
-        self.waiting.remove(&turn.uid);
         self.taken.insert(turn.clone());
         Some(turn)
     }
@@ -87,23 +86,6 @@ impl Pending {
     pub(super) fn wait(&mut self, turn: Turn) {
         self.failures.remove(&turn.uid);
         self.waiting.insert(turn.uid.clone(), turn);
-    }
-
-    /// It lacks a right, of which nothing is heard when it is given: it waits, and is looked at again after a while as well.
-    pub(super) fn wait_and_retry(&mut self, turn: Turn, now: Timestamp) {
-        self.waiting.insert(turn.uid.clone(), turn.clone());
-        self.retry(turn, now);
-    }
-
-    /// It is its turn again at once: what was lacking to decide is there.
-    pub(super) fn give_back(&mut self, turn: Turn) {
-        if self.taken.remove(&turn) {
-            self.ready.insert(turn);
-        }
-    }
-
-    pub(super) fn is_anyone_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     /// Something changed for which those who wait may fit. Whether any do.

@@ -132,9 +132,9 @@ async fn a_binding_that_is_refused_is_tried_again_while_the_pod_has_no_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_with_one_pod_is_told_on_it_and_keeps_no_other_from_its_node() {
-    let faulty: Place = |pod, board, barred| {
+    let faulty: Place = |pod, board| {
         assert_ne!(pod.metadata.name.as_deref(), Some("b"), "a fault");
-        scheduling::place(pod, board, barred)
+        scheduling::place(pod, board)
     };
     let rig = Rig::new(&["a", "b", "c"], BOUND, faulty);
     let running = rig.run();

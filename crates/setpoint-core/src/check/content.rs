@@ -59,13 +59,7 @@ fn written(scene: &Scene<'_>, step: &Step, desired: &Desired, change: &FieldChan
         Action::Grow => field.effect == Effect::Grow,
         Action::Replace => step.changes.iter().any(|change| change.effect == Effect::Replace),
         Action::Create => true,
-        Action::Adopt
-        | Action::Start
-        | Action::Stop
-        | Action::Restart
-        | Action::Release
-        | Action::Delete
-        | Action::Loosen => false,
+        Action::Adopt | Action::Start | Action::Stop | Action::Restart | Action::Release | Action::Delete => false,
     };
     // What is pending and not wanted is written over, at once.
     let overwrites = change.effect == Effect::InPlace

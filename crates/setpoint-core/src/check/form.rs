@@ -96,7 +96,7 @@ fn rank(action: Action) -> u8 {
         Action::Grow => 3,
         Action::Stop => 4,
         Action::Start | Action::Restart => 5,
-        Action::Release | Action::Delete | Action::Loosen => 6,
+        Action::Release | Action::Delete => 6,
     }
 }
 

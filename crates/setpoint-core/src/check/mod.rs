@@ -21,8 +21,6 @@ use scene::Scene;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub rule: Rule,
-    /// The object or guest that it is about; none if it is about all of the change set.
-    pub target: Option<Target>,
     /// The step, by its id, or the object that it is about.
     pub subject: String,
     /// What in particular.
@@ -92,7 +90,6 @@ rules! {
     CreateForbidden: "a guest is created although policy says never",
     DeleteUnrequested: "a guest is deleted although nobody asked for it",
     DeleteProtected: "a guest is removed although it is protected",
-    ReplaceCrowded: "a guest is replaced while its object has another one too many",
     DeletedChanged: "a guest is changed although its object is being deleted",
     ActionUnable: "the deployer cannot do this",
     RunUnwanted: "the guest does not end in the state that is desired",
@@ -130,18 +127,14 @@ struct Faults(Vec<Violation>);
 
 impl Faults {
     fn step(&mut self, rule: Rule, step: &Step, detail: impl fmt::Display) {
-        self.about(rule, Some(&step.target), step.id.clone(), detail);
+        self.add(rule, step.id.clone(), detail);
     }
 
     fn target(&mut self, rule: Rule, target: &Target, detail: impl fmt::Display) {
-        self.about(rule, Some(target), format!("{}/{}", target.namespace, target.name), detail);
+        self.add(rule, format!("{}/{}", target.namespace, target.name), detail);
     }
 
     fn add(&mut self, rule: Rule, subject: String, detail: impl fmt::Display) {
-        self.about(rule, None, subject, detail);
-    }
-
-    fn about(&mut self, rule: Rule, target: Option<&Target>, subject: String, detail: impl fmt::Display) {
-        self.0.push(Violation { rule, target: target.cloned(), subject, detail: detail.to_string() });
+        self.0.push(Violation { rule, subject, detail: detail.to_string() });
     }
 }

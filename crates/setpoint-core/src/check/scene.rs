@@ -20,7 +20,7 @@ pub(super) struct Scene<'a> {
     guests: BTreeMap<&'a str, &'a Guest>,
     marked: BTreeMap<&'a str, Vec<&'a Guest>>,
     owners: BTreeMap<&'a str, &'a Desired>,
-    claims: BTreeMap<&'a str, Vec<&'a Desired>>,
+    claims: BTreeMap<&'a str, u32>,
 }
 
 /// What an object has to do with the guests that were observed.
@@ -56,7 +56,7 @@ impl<'a> Scene<'a> {
         }
         for desired in input.desired {
             if let Some(id) = scene.claim(desired).id().filter(|id| scene.insists(desired, id)) {
-                scene.claims.entry(id).or_default().push(desired);
+                *scene.claims.entry(id).or_default() += 1;
             }
         }
         scene
@@ -99,27 +99,9 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Whether another object claims the same guest and holds it, or nobody does.
+    /// Whether another object claims the same guest.
     pub(super) fn is_contested(&self, desired: &'a Desired) -> bool {
-        let Some(id) = self.claim(desired).id() else { return false };
-        let rivals = self.claims.get(id).into_iter().flatten().filter(|rival| rival.target != desired.target);
-        rivals.into_iter().any(|rival| !self.precedes(desired, rival, id))
-    }
-
-    /// Whether an object has more right to a guest than another that claims it: it is marked for it, or it has it on record
-    /// where no mark decides, or it is older where neither does.
-    fn precedes(&self, desired: &Desired, rival: &Desired, id: &str) -> bool {
-        let marked = |object: &Desired| self.guest(id).is_some_and(|guest| self.owns(object, guest));
-        if marked(desired) != marked(rival) {
-            return marked(desired);
-        }
-        if desired.has_on_record(id) != rival.has_on_record(id) {
-            return desired.has_on_record(id);
-        }
-        match (desired.created_at, rival.created_at) {
-            (Some(own), Some(other)) => (own, &desired.uid) < (other, &rival.uid),
-            (own, _) => own.is_some(),
-        }
+        self.claim(desired).id().is_some_and(|id| self.claims.get(id).is_some_and(|claims| *claims > 1))
     }
 
     pub(super) fn is_complete(&self) -> bool {

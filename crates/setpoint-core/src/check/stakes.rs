@@ -19,18 +19,13 @@ pub(super) fn check(scene: &Scene<'_>, faults: &mut Faults) {
 
 fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
     let guest = scene.guest_of(step);
-    let owner = scene.desired.get(&step.target).copied();
-    let marked_owner = || guest.and_then(|guest| guest.mark.as_ref()).and_then(|mark| scene.owner(&mark.owner_uid));
-    let was_protected = owner.or_else(marked_owner).is_some_and(|owner| owner.record.was_protected);
-    let loses = was_protected || guest.is_none_or(|guest| !is_disposable(scene, guest));
+    let loses = guest.is_none_or(|guest| !is_disposable(guest));
     let may_run = guest.is_none_or(|guest| scene.runs(guest) != Reading::Known(Run::Stopped));
     let by_action = match step.action {
         Action::Delete | Action::Replace if loses => Class::Destructive,
-        Action::Adopt => Class::Destructive,
         Action::Replace => Class::Disruptive,
-        Action::Update if takes_data_out(scene, step) || resets_disk(scene, step) => Class::Destructive,
-        Action::Delete | Action::Stop | Action::Restart if may_run => Class::Disruptive,
-        Action::Release if guest.is_none_or(|guest| bills(scene, guest)) => Class::Spend,
+        Action::Update if takes_data_out(scene, step) => Class::Destructive,
+        Action::Stop | Action::Restart if may_run => Class::Disruptive,
         Action::Update if may_run && scene.input.capabilities.update_restarts => Class::Disruptive,
         Action::Create | Action::Start if scene.input.capabilities.bills && step.hourly_cost_delta.is_none() => {
             Class::Spend
@@ -44,27 +39,6 @@ fn at_stake(scene: &Scene<'_>, step: &Step) -> Class {
     by_action.max(by_price)
 }
 
-/// Whether the guest's own disk is made anew, and data on it would be lost.
-fn resets_disk(scene: &Scene<'_>, step: &Step) -> bool {
-    let mut fields = step.changes.iter().filter_map(|change| scene.input.capabilities.field_of(&change.field));
-    fields.any(|(field, _)| field.resets_disk) && scene.guest_of(step).is_none_or(|guest| has_disk(scene, guest))
-}
-
-/// Whether a guest may have a disk of its own with data on it.
-fn has_disk(scene: &Scene<'_>, guest: &Guest) -> bool {
-    let capabilities = scene.input.capabilities;
-    let may_have = || match guest.config.field("disk") {
-        Reading::Absent => !capabilities.fields.iter().any(|field| field.name == "disk"),
-        Reading::Known(_) | Reading::Unknown => true,
-    };
-    !capabilities.ephemeral_disks && may_have()
-}
-
-/// Whether a guest costs money, or may.
-fn bills(scene: &Scene<'_>, guest: &Guest) -> bool {
-    guest.hourly_price.map_or(scene.input.capabilities.bills, |price| price > Price::ZERO)
-}
-
 /// Whether something is removed from a field in which data is kept.
 fn takes_data_out(scene: &Scene<'_>, step: &Step) -> bool {
     let removed = step.changes.iter().filter(|change| change.from.is_some() && change.to.is_none());
@@ -73,7 +47,7 @@ fn takes_data_out(scene: &Scene<'_>, step: &Step) -> bool {
 }
 
 /// Only what we made ourselves and that provably holds no data can go without loss.
-fn is_disposable(scene: &Scene<'_>, guest: &Guest) -> bool {
+fn is_disposable(guest: &Guest) -> bool {
     let made_by_us = guest.mark.as_ref().is_some_and(|mark| mark.intent.is_some());
-    made_by_us && guest.holds_data == Reading::Known(false) && !has_disk(scene, guest)
+    made_by_us && guest.holds_data == Reading::Known(false)
 }

@@ -54,12 +54,8 @@ fn object<'a>(scene: &Scene<'a>, step: &Step, desired: &'a Desired, faults: &mut
     if step.action == Action::Replace && [scene.input.policy.create, desired.create].contains(&Create::Never) {
         faults.step(Rule::CreateForbidden, step, "");
     }
-    let is_protected = desired.protected || !desired.protected_volumes.is_empty();
-    if is_protected && matches!(step.action, Action::Delete | Action::Replace) {
+    if desired.protected && matches!(step.action, Action::Delete | Action::Replace) {
         faults.step(Rule::DeleteProtected, step, "");
-    }
-    if step.action == Action::Replace && scene.marked(&desired.uid).len() > 1 {
-        faults.step(Rule::ReplaceCrowded, step, "");
     }
 }
 
@@ -155,8 +151,6 @@ fn ability(scene: &Scene<'_>, step: &Step, faults: &mut Faults) {
         Action::Adopt | Action::Release => capabilities.adopts,
         Action::Start | Action::Stop | Action::Restart => capabilities.has_run_state,
         Action::Update | Action::Grow => true,
-        // It is of an Environment, and no guest's.
-        Action::Loosen => false,
     };
     let pinned = scene.desired.get(&step.target).is_some_and(|desired| desired.provider_id.is_some());
     if step.action == Action::Replace && pinned && !capabilities.chooses_ids {

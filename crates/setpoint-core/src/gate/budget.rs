@@ -1,32 +1,49 @@
 //! Limits that hold whatever was approved: on what there is at once, and on what is done within an hour.
 //!
-//! There are limits of the environment and of single namespaces in it. A step needs room within both, and what is said of a
-//! namespace's limit tells what that namespace uses, and nothing of others.
-//!
 //! What runs now uses up what is left, step by step, so that together they stay within every limit. What a step gives
 //! back counts only once it was observed: a delete that fails frees nothing. So a step that only gives back is never
 //! held by a limit on what there is.
 //!
-//! An adopted guest counts as an instance from then on. A replacement that is made before the old guest goes counts as one
-//! more, with its GPUs; its cost counts as the difference.
+//! An adopted guest counts as an instance from then on, a released one no longer. A replacement that is made before the
+//! old guest goes counts as one more, with its GPUs; its cost counts as the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Guardrails, LedgerEntry};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Step, Target};
 
 use super::ledger::{Recent, Window, destroys, is_limited};
-use super::limits::{Bound, Limit, Limits, Overrun};
-use super::usage::{Amount, Level, Usage};
 use super::{Need, Verdict};
+
+/// What there is in an environment now. What is not known leaves no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub instances: Option<u32>,
+    pub gpus: Option<u32>,
+    pub hourly_cost: Option<Price>,
+}
 
 /// The GPUs of an object's guest: what it holds now, and what it will hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gpus {
     pub held: u32,
     pub wanted: u32,
+}
+
+/// A limit of an environment, by what it limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Limit {
+    DestroysPerHour(u32),
+    AddedCostPerHour(Price),
+    HourlyCost(Price),
+    Gpus(u32),
+    Instances(u32),
+    MovedBpsPerHour(u32),
 }
 
 /// The limits of an environment, and what counts against them.
@@ -38,7 +55,7 @@ pub struct Room<'a> {
     /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
     pub under_way: &'a BTreeSet<String>,
     /// What is there now.
-    pub usage: &'a Usage,
+    pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
     pub now: Timestamp,
@@ -49,24 +66,14 @@ pub struct Room<'a> {
 pub(super) struct Budget<'a> {
     room: Room<'a>,
     recent: Recent<'a>,
-    environment: Share,
-    /// Of the namespaces that have limits and steps.
-    namespaces: BTreeMap<&'a str, Share>,
-    /// The GPUs that those that run now add by object, since several steps may serve one guest.
-    gpus_of: BTreeMap<&'a Target, u32>,
-}
-
-/// What is left of the limits of the environment, or of one namespace.
-#[derive(Debug)]
-struct Share {
-    /// The namespace; none for the environment.
-    namespace: Option<String>,
-    limits: Limits,
-    level: Level,
     destroys: Option<Window>,
     added_cost: Option<Window>,
     /// What those that run now add.
-    taken: Amount,
+    instances: u32,
+    gpus: u32,
+    hourly_cost: Price,
+    /// The GPUs that they add by object, since several steps may serve one guest.
+    gpus_of: BTreeMap<&'a Target, u32>,
 }
 
 /// What a step adds to what there is, at most.
@@ -76,165 +83,127 @@ struct Demand {
     gpus: u32,
     /// Absent where the step may cost something and the price is not known.
     hourly_cost: Option<Price>,
-    destroys: bool,
 }
 
 impl<'a> Budget<'a> {
     pub(super) fn of(room: Room<'a>) -> Budget<'a> {
         let recent = Recent::of(room.ledger, room.now);
-        let environment = Share::new(None, room.guardrails.into(), room.usage.all, &recent);
-        Budget { room, recent, environment, namespaces: BTreeMap::new(), gpus_of: BTreeMap::new() }
+        let destroys = room.guardrails.max_destroys_per_hour;
+        let added_cost = room.guardrails.max_added_cost_per_hour;
+        Budget {
+            room,
+            destroys: destroys.map(|limit| recent.window(limit.into(), |entry| entry.destroyed.into())),
+            added_cost: added_cost
+                .map(|limit| recent.window(amount(Some(limit)), |entry| amount(entry.hourly_cost_delta))),
+            recent,
+            instances: 0,
+            gpus: 0,
+            hourly_cost: Price::ZERO,
+            gpus_of: BTreeMap::new(),
+        }
     }
 
     /// The limit that the step exceeds even if nothing else is there.
-    pub(super) fn exceeded_alone(&self, step: &Step) -> Option<Bound> {
+    pub(super) fn exceeded_alone(&self, step: &Step) -> Option<Limit> {
         let demand = self.demand(step);
-        let namespace = step.target.namespace.as_str();
-        let own = self.room.guardrails.of_namespace(namespace).map(|limits| (Some(namespace), Limits::from(limits)));
-        let all = [(None, Limits::from(self.room.guardrails))].into_iter().chain(own);
-        all.into_iter().find_map(|(namespace, limits)| {
-            let limit = exceeded_alone(&limits, &demand)?;
-            Some(Bound { limit, namespace: namespace.map(str::to_owned) })
-        })
+        let cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
+        let limits = self.room.guardrails;
+        let exceeded = [
+            limits.max_destroys_per_hour.filter(|limit| destroys(step) && *limit == 0).map(Limit::DestroysPerHour),
+            limits.max_added_cost_per_hour.filter(|limit| cost > *limit).map(Limit::AddedCostPerHour),
+            limits.max_hourly_cost.filter(|limit| cost > *limit).map(Limit::HourlyCost),
+            limits.max_gpus.filter(|limit| demand.gpus > *limit).map(Limit::Gpus),
+            limits.max_instances.filter(|limit| demand.instances > *limit).map(Limit::Instances),
+        ];
+        exceeded.into_iter().flatten().next()
     }
 
     /// Lets the step run and takes what it needs, or says what it waits for and takes nothing.
     pub(super) fn admit(&mut self, step: &'a Step) -> Verdict {
-        let namespace = step.target.namespace.as_str();
-        if let Some(limits) = self.room.guardrails.of_namespace(namespace) {
-            let level = self.room.usage.of_namespace(namespace);
-            let share = || Share::new(Some(namespace), limits.into(), level, &self.recent);
-            self.namespaces.entry(namespace).or_insert_with(share);
-        }
         let demand = self.demand(step);
+        let mut needs = self.levels(&demand);
         // A call that is under way is counted already: trying it again adds nothing.
-        let is_counted = self.recent.has(&step.digest, self.room.under_way);
-        let shares = || [&self.environment].into_iter().chain(self.namespaces.get(namespace));
-        let mut needs: Vec<Need> = shares().flat_map(|share| share.levels(&demand)).collect();
-        if !is_counted {
-            needs.extend(shares().flat_map(|share| share.windows(&demand)));
-            let full = self.recent.full_until().filter(|_| is_limited(step, self.room.guardrails));
-            needs.extend(full.map(|until| Need::Ledger { until }));
+        if !self.is_counted(step) {
+            needs.extend(self.windows(step, &demand));
         }
         if !needs.is_empty() {
             return Verdict::Wait { needs };
         }
-        self.environment.take(&demand, is_counted);
-        if let Some(share) = self.namespaces.get_mut(namespace) {
-            share.take(&demand, is_counted);
-        }
-        *self.gpus_of.entry(&step.target).or_default() += demand.gpus;
-        if !is_counted && is_limited(step, self.room.guardrails) {
-            self.recent.add();
-        }
+        self.take(step, &demand);
         Verdict::Run
     }
 
     fn demand(&self, step: &Step) -> Demand {
         let gpus = self.room.gpus.get(&step.target).map(|gpus| added_gpus(step, *gpus)).unwrap_or_default();
         let counted = self.gpus_of.get(&step.target).copied().unwrap_or_default();
-        Demand {
-            instances: added_instances(step),
-            gpus: gpus.saturating_sub(counted),
-            hourly_cost: added_cost(step),
-            destroys: destroys(step),
-        }
-    }
-}
-
-/// The limit that a step exceeds even if nothing else is there.
-fn exceeded_alone(limits: &Limits, demand: &Demand) -> Option<Limit> {
-    let cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
-    let exceeded = [
-        limits.max_destroys_per_hour.filter(|limit| demand.destroys && *limit == 0).map(Limit::DestroysPerHour),
-        limits.max_added_cost_per_hour.filter(|limit| cost > *limit).map(Limit::AddedCostPerHour),
-        limits.max_hourly_cost.filter(|limit| cost > *limit).map(Limit::HourlyCost),
-        limits.max_gpus.filter(|limit| demand.gpus > *limit).map(Limit::Gpus),
-        limits.max_instances.filter(|limit| demand.instances > *limit).map(Limit::Instances),
-    ];
-    exceeded.into_iter().flatten().next()
-}
-
-impl Share {
-    fn new(namespace: Option<&str>, limits: Limits, level: Level, recent: &Recent<'_>) -> Share {
-        let destroys = limits.max_destroys_per_hour;
-        let added_cost = limits.max_added_cost_per_hour;
-        Share {
-            namespace: namespace.map(str::to_owned),
-            limits,
-            level,
-            destroys: destroys.map(|limit| recent.window(namespace, limit.into(), |entry| entry.destroyed.into())),
-            added_cost: added_cost
-                .map(|limit| recent.window(namespace, amount(Some(limit)), |entry| amount(entry.hourly_cost_delta))),
-            taken: Amount::default(),
-        }
+        Demand { instances: added_instances(step), gpus: gpus.saturating_sub(counted), hourly_cost: added_cost(step) }
     }
 
-    /// What a step waits for, of what there may be at once.
+    /// What the step waits for, of what there may be at once.
     fn levels(&self, demand: &Demand) -> Vec<Need> {
-        let (limits, level, taken) = (&self.limits, &self.level, &self.taken);
-        let counts = |limit: Option<u32>, which: fn(u32) -> Limit, now: Option<u32>, taken: u32, more: u32| {
-            let limit = limit.filter(|_| more > 0)?;
-            let in_use = now.map(|now| u64::from(now) + u64::from(taken));
-            self.unless_within(which(limit), in_use, more.into(), limit.into())
-        };
-        let gpus = counts(limits.max_gpus, Limit::Gpus, level.gpus, taken.gpus, demand.gpus);
-        let instances =
-            counts(limits.max_instances, Limit::Instances, level.instances, taken.instances, demand.instances);
+        let (limits, usage) = (self.room.guardrails, self.room.usage);
+        let instances = limits.max_instances.filter(|_| demand.instances > 0).and_then(|limit| {
+            let after = usage.instances.map(|now| total(now, self.instances, demand.instances));
+            over(after, limit.into(), Limit::Instances(limit))
+        });
+        let gpus = limits.max_gpus.filter(|_| demand.gpus > 0).and_then(|limit| {
+            let after = usage.gpus.map(|now| total(now, self.gpus, demand.gpus));
+            over(after, limit.into(), Limit::Gpus(limit))
+        });
         [self.cost_level(demand), gpus, instances].into_iter().flatten().collect()
     }
 
     fn cost_level(&self, demand: &Demand) -> Option<Need> {
-        let hourly = self.limits.max_hourly_cost.map(Limit::HourlyCost);
+        let limits = self.room.guardrails;
+        let hourly = limits.max_hourly_cost.map(Limit::HourlyCost);
         let Some(cost) = demand.hourly_cost else {
-            let limit = hourly.or(self.limits.max_added_cost_per_hour.map(Limit::AddedCostPerHour));
-            return limit.map(|limit| Need::Price { limit: self.bound(limit) });
+            let limit = hourly.or(limits.max_added_cost_per_hour.map(Limit::AddedCostPerHour));
+            return limit.map(|limit| Need::Price { limit });
         };
-        let limit = self.limits.max_hourly_cost.filter(|_| cost > Price::ZERO)?;
-        let in_use = self.level.hourly_cost.map(|now| amount(Some(now + self.taken.hourly_cost)));
-        self.unless_within(Limit::HourlyCost(limit), in_use, amount(Some(cost)), amount(Some(limit)))
+        let limit = limits.max_hourly_cost.filter(|_| cost > Price::ZERO)?;
+        let after = self.room.usage.hourly_cost.map(|now| now + self.hourly_cost + cost);
+        over(after, limit, Limit::HourlyCost(limit))
     }
 
-    fn unless_within(&self, limit: Limit, in_use: Option<u64>, step: u64, most: u64) -> Option<Need> {
-        let bound = self.bound(limit);
-        let Some(in_use) = in_use else { return Some(Need::Usage { limit: bound }) };
-        (in_use.saturating_add(step) > most).then_some(Need::Budget(Overrun { bound, in_use, step, until: None }))
-    }
-
-    /// What a step waits for, of what may be done within an hour.
-    fn windows(&self, demand: &Demand) -> Vec<Need> {
-        let need = |limit: Option<Limit>, window: &Option<Window>, step: u64| {
-            let (limit, window) = (limit?, window.as_ref().filter(|_| step > 0)?);
-            let until = Some(window.full_until(step)?);
-            Some(Need::Budget(Overrun { bound: self.bound(limit), in_use: window.used(), step, until }))
-        };
-        let limits = &self.limits;
-        let destroys = limits.max_destroys_per_hour.map(Limit::DestroysPerHour);
-        let added_cost = limits.max_added_cost_per_hour.map(Limit::AddedCostPerHour);
+    /// What the step waits for, of what may be done within an hour.
+    fn windows(&self, step: &Step, demand: &Demand) -> Vec<Need> {
+        let destroys = self.destroys.as_ref().filter(|_| destroys(step)).and_then(|window| window.full_until(1));
+        let cost = amount(demand.hourly_cost);
+        let added_cost = self.added_cost.as_ref().filter(|_| cost > 0).and_then(|window| window.full_until(cost));
+        let full = self.recent.full_until().filter(|_| is_limited(step, self.room.guardrails));
+        let limits = self.room.guardrails;
+        let budget =
+            |limit: Option<Limit>, until: Option<Timestamp>| Some(Need::Budget { limit: limit?, until: Some(until?) });
         let needs = [
-            need(destroys, &self.destroys, demand.destroys.into()),
-            need(added_cost, &self.added_cost, amount(demand.hourly_cost)),
+            budget(limits.max_destroys_per_hour.map(Limit::DestroysPerHour), destroys),
+            budget(limits.max_added_cost_per_hour.map(Limit::AddedCostPerHour), added_cost),
+            full.map(|until| Need::Ledger { until }),
         ];
         needs.into_iter().flatten().collect()
     }
 
-    fn take(&mut self, demand: &Demand, is_counted: bool) {
-        let hourly_cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
-        let Demand { instances, gpus, .. } = *demand;
-        self.taken = self.taken.and(Amount { instances, gpus, hourly_cost });
-        if is_counted {
+    fn take(&mut self, step: &'a Step, demand: &Demand) {
+        self.instances = self.instances.saturating_add(demand.instances);
+        self.gpus = self.gpus.saturating_add(demand.gpus);
+        *self.gpus_of.entry(&step.target).or_default() += demand.gpus;
+        let cost = demand.hourly_cost.unwrap_or_default().max(Price::ZERO);
+        self.hourly_cost = self.hourly_cost + cost;
+        if self.is_counted(step) {
             return;
         }
-        if let Some(window) = self.destroys.as_mut().filter(|_| demand.destroys) {
+        if let Some(window) = self.destroys.as_mut().filter(|_| destroys(step)) {
             window.take(1);
         }
-        if let Some(window) = self.added_cost.as_mut().filter(|_| hourly_cost > Price::ZERO) {
-            window.take(amount(Some(hourly_cost)));
+        if let Some(window) = self.added_cost.as_mut().filter(|_| cost > Price::ZERO) {
+            window.take(amount(Some(cost)));
+        }
+        if is_limited(step, self.room.guardrails) {
+            self.recent.add();
         }
     }
 
-    fn bound(&self, limit: Limit) -> Bound {
-        Bound { limit, namespace: self.namespace.clone() }
+    fn is_counted(&self, step: &Step) -> bool {
+        self.recent.has(&step.digest, self.room.under_way)
     }
 }
 
@@ -251,7 +220,7 @@ pub(super) fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
         Action::Create => gpus.wanted,
         Action::Replace if step.create_first => gpus.wanted,
         Action::Replace | Action::Update | Action::Start | Action::Adopt => gpus.wanted.saturating_sub(gpus.held),
-        Action::Grow | Action::Stop | Action::Restart | Action::Release | Action::Delete | Action::Loosen => 0,
+        Action::Grow | Action::Stop | Action::Restart | Action::Release | Action::Delete => 0,
     }
 }
 
@@ -259,12 +228,34 @@ pub(super) fn added_gpus(step: &Step, gpus: Gpus) -> u32 {
 pub(super) fn added_cost(step: &Step) -> Option<Price> {
     let runs_more = matches!(step.action, Action::Create | Action::Start | Action::Grow | Action::Replace);
     let may_cost = runs_more || step.classes().contains(&Class::Spend);
-    // What is released costs what it did before.
-    let may_cost = may_cost && step.action != Action::Release;
     step.hourly_cost_delta.or((!may_cost).then_some(Price::ZERO))
 }
 
 /// What is added of a price, in whole millionths. What is saved adds nothing.
 fn amount(price: Option<Price>) -> u64 {
     price.and_then(|price| u64::try_from(price.micros()).ok()).unwrap_or_default()
+}
+
+fn total(now: u32, running: u32, more: u32) -> u64 {
+    u64::from(now) + u64::from(running) + u64::from(more)
+}
+
+fn over<T: PartialOrd>(after: Option<T>, most: T, limit: Limit) -> Option<Need> {
+    match after {
+        None => Some(Need::Usage { limit }),
+        Some(after) => (after > most).then_some(Need::Budget { limit, until: None }),
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::DestroysPerHour(limit) => write!(f, "maxDestroysPerHour {limit}"),
+            Limit::AddedCostPerHour(limit) => write!(f, "maxAddedCostPerHour ${limit}"),
+            Limit::HourlyCost(limit) => write!(f, "maxHourlyCost ${limit}"),
+            Limit::Gpus(limit) => write!(f, "maxGpus {limit}"),
+            Limit::Instances(limit) => write!(f, "maxInstances {limit}"),
+            Limit::MovedBpsPerHour(limit) => write!(f, "maxMovedBpsPerHour {limit}"),
+        }
+    }
 }

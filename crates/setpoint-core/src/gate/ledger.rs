@@ -11,7 +11,6 @@ use setpoint_api::environment::{Guardrails, LedgerEntry, MAX_LEDGER};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Class, Step};
 
-use super::limits::Limits;
 use super::review::later;
 
 const WINDOW_S: i64 = 3_600;
@@ -33,10 +32,8 @@ pub fn ledger_entry(step: &Step, intent: &str, guardrails: &Guardrails, now: Tim
 /// Whether a limit on what is done within an hour counts the step.
 pub(super) fn is_limited(step: &Step, guardrails: &Guardrails) -> bool {
     let adds_cost = step.hourly_cost_delta.is_some_and(|delta| delta > Price::ZERO);
-    Limits::concerning(guardrails, &step.target.namespace).any(|limits| {
-        (limits.max_destroys_per_hour.is_some() && destroys(step))
-            || (limits.max_added_cost_per_hour.is_some() && adds_cost)
-    })
+    (guardrails.max_destroys_per_hour.is_some() && destroys(step))
+        || (guardrails.max_added_cost_per_hour.is_some() && adds_cost)
 }
 
 /// The ledger with an entry more, oldest first, without what no longer counts.
@@ -97,10 +94,9 @@ impl<'a> Recent<'a> {
         self.entries.iter().any(|entry| entry.digest == digest && is_under_way(entry))
     }
 
-    /// What was used up, and when: for a namespace, or for all.
-    pub(super) fn window(&self, namespace: Option<&str>, limit: u64, amount: impl Fn(&LedgerEntry) -> u64) -> Window {
-        let counted = self.entries.iter().filter(|entry| namespace.is_none_or(|it| entry.target.namespace == it));
-        let used = counted.map(|entry| (entry.time, amount(entry))).filter(|(_, amount)| *amount > 0);
+    /// What was used up, and when.
+    pub(super) fn window(&self, limit: u64, amount: impl Fn(&LedgerEntry) -> u64) -> Window {
+        let used = self.entries.iter().map(|entry| (entry.time, amount(entry))).filter(|(_, amount)| *amount > 0);
         let mut used: Vec<(Timestamp, u64)> = used.collect();
         used.sort_unstable();
         Window { limit, now: self.now, used }
@@ -148,11 +144,6 @@ impl Window {
             until = Some(lapses(*time));
         }
         until
-    }
-
-    /// How much was used up.
-    pub(super) fn used(&self) -> u64 {
-        self.used.iter().fold(0, |sum, (_, used)| sum.saturating_add(*used))
     }
 
     pub(super) fn take(&mut self, amount: u64) {

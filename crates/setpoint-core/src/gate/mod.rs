@@ -4,8 +4,8 @@
 //!
 //! 1. It is refused if somebody who may decide rejected it, if something would be created for what has had its time,
 //!    or if it alone is more than a limit allows: neither waiting nor approving would help.
-//! 2. It waits for every approval that a class of it still lacks, for the windows of its classes to open, and for every step
-//!    it depends on that does not run. All are said at once, so that a reviewer need not come back for each.
+//! 2. It waits for every approval that a class of it still lacks, and for every step it depends on that does not run.
+//!    Both are said at once, so that a reviewer need not come back for each.
 //! 3. It waits for the budgets, whatever was approved. They are used up in the order of the steps, by those that run.
 //!
 //! An approval is an approval of a digest: it never outlives a change of its step, and a change of one step costs no
@@ -14,10 +14,8 @@
 
 mod budget;
 mod ledger;
-mod limits;
 mod project;
 mod quorum;
-mod released;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -29,23 +27,20 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use setpoint_api::environment::{Approval, Guardrails, LedgerEntry, Window};
-use setpoint_api::step::{Action, Class, Step, Target};
+use setpoint_api::environment::{Approval, Guardrails, LedgerEntry};
+use setpoint_api::step::{Action, Step, Target};
 
-pub use self::budget::{Gpus, Room};
+pub use self::budget::{Gpus, Limit, Room, Usage};
 pub use self::ledger::{ledger_entry, prune, record};
-pub use self::limits::{Bound, Limit, Overrun};
 pub use self::project::gate_status;
 pub use self::quorum::Approvals;
 pub(crate) use self::quorum::{Standing, standings};
-pub use self::released::{record_released, released_guest, settle_released};
-pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, SERVICE_ACCOUNT, Signature};
+pub use self::review::{CLOCK_SKEW_S, Discount, Evidence, Outcome, Reviewed, Signature};
 pub use self::traffic::{TrafficMove, gate_traffic};
-pub use self::usage::{Added, Amount, Holders, Level, Usage, bears_on_limits};
+pub use self::usage::{Added, bears_on_limits};
 pub(crate) use self::usage::{gpus_held, gpus_wanted};
 
 use self::budget::Budget;
-use crate::windows::{Access, Closure, access};
 
 /// Everything that the gate's decision depends on.
 #[derive(Debug, Clone, Copy)]
@@ -56,18 +51,18 @@ pub struct Input<'a> {
     pub approval: Option<&'a Approval>,
     /// The environment's limits; none where it has none.
     pub guardrails: Option<&'a Guardrails>,
-    /// When steps may be taken; always, where there are none.
-    pub windows: &'a [Window],
     /// When the time of what the steps serve is over; nothing is created from then on.
     pub expires_at: Option<Timestamp>,
     /// What people said of these steps.
     pub evidence: &'a [Evidence<'a>],
+    /// Reviewer and nonce of reviews that are not among the evidence: of other gates, or deleted since.
+    pub used_nonces: &'a BTreeSet<(String, String)>,
     /// What was done lately and counts against a budget.
     pub ledger: &'a [LedgerEntry],
     /// The ids of calls whose outcome is not known: to try one of them again is not to do its step once more.
     pub under_way: &'a BTreeSet<String>,
     /// What is there now.
-    pub usage: &'a Usage,
+    pub usage: Usage,
     /// The GPUs of every object that holds or wants any; one that is not listed has to do with none.
     pub gpus: &'a BTreeMap<Target, Gpus>,
     /// The users who asked for the change.
@@ -95,7 +90,7 @@ pub struct Requesters<'a> {
 }
 
 /// What may run now, and what became of every review.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// A verdict for each step, in the order of the steps.
@@ -104,8 +99,6 @@ pub struct Decision {
     pub reviews: Vec<Reviewed>,
     /// When the first of the approvals ends that count now.
     pub approved_until: Option<Timestamp>,
-    /// When a rejection of a step was last withdrawn, by its digest.
-    pub withdrawn: BTreeMap<String, Timestamp>,
 }
 
 /// A step and what becomes of it.
@@ -140,18 +133,15 @@ pub enum Need {
     /// Another step, by its id, does not run.
     #[serde(rename_all = "camelCase")]
     Step { id: String },
-    /// A limit leaves no room.
-    Budget(Overrun),
+    /// A budget is used up. It has room again at `until`; without it, when something else goes.
+    #[serde(rename_all = "camelCase")]
+    Budget { limit: Limit, until: Option<Timestamp> },
     /// The price of the step is not known, and there is a limit on cost: what is not known is not free.
     #[serde(rename_all = "camelCase")]
-    Price { limit: Bound },
+    Price { limit: Limit },
     /// How much of what is limited there is now is not known.
     #[serde(rename_all = "camelCase")]
-    Usage { limit: Bound },
-    /// The windows of the environment are closed for a class of the step. They open at `until`; without it, when they are
-    /// written anew.
-    #[serde(rename_all = "camelCase")]
-    Window { class: Class, until: Option<Timestamp>, reason: Option<String> },
+    Usage { limit: Limit },
     /// The ledger is full of entries of the last hour; another would make it forget one.
     #[serde(rename_all = "camelCase")]
     Ledger { until: Timestamp },
@@ -169,17 +159,14 @@ pub enum Refusal {
     Expired { at: Timestamp },
     /// It alone is more than the limit allows.
     #[serde(rename_all = "camelCase")]
-    OverLimit { limit: Bound },
+    OverLimit { limit: Limit },
 }
 
 /// What may run now, what waits, and what is refused.
 pub fn gate(input: &Input<'_>) -> Decision {
     let (standings, reviews) = standings(input);
     let approved_until = standings.iter().filter_map(|standing| standing.approved_until).min();
-    let withdrawn = input.steps.iter().zip(&standings);
-    let withdrawn =
-        withdrawn.filter_map(|(step, standing)| Some((step.digest.clone(), standing.withdrawn_at?))).collect();
-    Decision { steps: decide(input, &standings), reviews, approved_until, withdrawn }
+    Decision { steps: decide(input, &standings), reviews, approved_until }
 }
 
 /// A verdict for each step, given what people said of each.
@@ -195,7 +182,7 @@ pub(crate) fn decide(input: &Input<'_>, standings: &[Standing]) -> Vec<Judged> {
     });
     in_turn(input.steps.iter().zip(standings), |step, standing, running| {
         refusal(input, step, standing.rejection(), &budget)
-            .or_else(|| unmet(step, &standing.missing, closed(input, step, standing), running))
+            .or_else(|| unmet(step, &standing.missing, running))
             .unwrap_or_else(|| budget.admit(step))
     })
 }
@@ -206,7 +193,7 @@ pub fn beyond_limits(steps: &[Step], room: Room<'_>) -> Vec<Judged> {
     let mut budget = Budget::of(room);
     let judged = in_turn(steps.iter().map(|step| (step, ())), |step, (), running| {
         let refusal = budget.exceeded_alone(step).map(|limit| Verdict::Refuse { reason: Refusal::OverLimit { limit } });
-        refusal.or_else(|| unmet(step, &[], None, running)).unwrap_or_else(|| budget.admit(step))
+        refusal.or_else(|| unmet(step, &[], running)).unwrap_or_else(|| budget.admit(step))
     });
     let is_held = |verdict: &Verdict| verdict.waits_for_room() || matches!(verdict, Verdict::Refuse { .. });
     judged.into_iter().filter(|judged| is_held(&judged.verdict)).collect()
@@ -237,22 +224,10 @@ fn refusal(input: &Input<'_>, step: &Step, rejection: Option<Refusal>, budget: &
         .map(|reason| Verdict::Refuse { reason })
 }
 
-/// The window that a step waits for.
-fn closed(input: &Input<'_>, step: &Step, standing: &Standing) -> Option<Need> {
-    // What was begun is brought to its end: a guest that was stopped to be started again does not stay down.
-    if standing.is_begun {
-        return None;
-    }
-    match access(input.windows, &step.classes(), input.now) {
-        Access::Open => None,
-        Access::Closed(Closure { class, until, reason }) => Some(Need::Window { class, until, reason }),
-    }
-}
-
-fn unmet(step: &Step, missing: &[Approvals], closed: Option<Need>, running: &BTreeSet<&str>) -> Option<Verdict> {
+fn unmet(step: &Step, missing: &[Approvals], running: &BTreeSet<&str>) -> Option<Verdict> {
     let held_by = step.depends_on.iter().filter(|id| !running.contains(id.as_str()));
     let steps = held_by.map(|id| Need::Step { id: id.clone() });
-    let needs: Vec<Need> = missing.iter().cloned().map(Need::Approvals).chain(closed).chain(steps).collect();
+    let needs: Vec<Need> = missing.iter().cloned().map(Need::Approvals).chain(steps).collect();
     (!needs.is_empty()).then_some(Verdict::Wait { needs })
 }
 
@@ -288,15 +263,10 @@ impl Verdict {
     /// Whether a limit, or what is not known of what it counts, holds the step back.
     pub fn waits_for_room(&self) -> bool {
         let is_room = |need: &Need| match need {
-            Need::Budget(_) | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
-            Need::Approvals(_) | Need::Step { .. } | Need::Window { .. } => false,
+            Need::Budget { .. } | Need::Price { .. } | Need::Usage { .. } | Need::Ledger { .. } => true,
+            Need::Approvals(_) | Need::Step { .. } => false,
         };
         matches!(self, Verdict::Wait { needs } if needs.iter().any(is_room))
-    }
-
-    /// Whether a window of the environment holds the step back.
-    pub fn waits_for_window(&self) -> bool {
-        matches!(self, Verdict::Wait { needs } if needs.iter().any(|need| matches!(need, Need::Window { .. })))
     }
 
     /// Whether somebody who may decide said no.
@@ -313,15 +283,6 @@ impl Verdict {
         }
     }
 
-    /// What it waits for, or why it is refused.
-    pub fn message(&self) -> String {
-        match self {
-            Verdict::Run => self.to_string(),
-            Verdict::Wait { needs } => told(needs),
-            Verdict::Refuse { reason } => reason.to_string(),
-        }
-    }
-
     /// When to ask again although nothing else happens: from then on, time no longer holds the step.
     pub fn until(&self) -> Option<Timestamp> {
         let Verdict::Wait { needs } = self else { return None };
@@ -332,8 +293,7 @@ impl Verdict {
 impl Need {
     fn until(&self) -> Option<Timestamp> {
         match self {
-            Need::Budget(overrun) => overrun.until,
-            Need::Window { until, .. } => *until,
+            Need::Budget { until, .. } => *until,
             Need::Ledger { until } => Some(*until),
             Need::Approvals(_) | Need::Step { .. } | Need::Price { .. } | Need::Usage { .. } => None,
         }
@@ -368,17 +328,10 @@ impl fmt::Display for Need {
         match self {
             Need::Approvals(approvals) => approvals.fmt(f),
             Need::Step { id } => write!(f, "{id} must be done first"),
-            Need::Budget(overrun) => overrun.fmt(f),
+            Need::Budget { limit, until: Some(until) } => write!(f, "{limit} is used up until {until}"),
+            Need::Budget { limit, until: None } => write!(f, "{limit} is used up until something else goes"),
             Need::Price { limit } => write!(f, "{limit} is set, and the price of this step is not known"),
             Need::Usage { limit } => write!(f, "{limit} is set, and how much there is now is not known"),
-            Need::Window { class, until, reason } => {
-                write!(f, "{class:?} steps may not be taken ")?;
-                match until {
-                    Some(until) => write!(f, "until {until}"),
-                    None => f.write_str("until spec.windows is changed"),
-                }?;
-                reason.iter().try_for_each(|reason| write!(f, " ({reason})"))
-            }
             Need::Ledger { until } => write!(f, "the environment's ledger is full until {until}"),
         }
     }

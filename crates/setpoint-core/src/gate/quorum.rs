@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use setpoint_api::environment::{Approval, Requirement};
 use setpoint_api::review;
-use setpoint_api::review::Decision::Reject;
 use setpoint_api::step::{Class, Step};
 
 use super::review::{Bench, Discount, Evidence, Outcome, Reviewed, needs_signature, unfit};
@@ -49,10 +48,6 @@ pub(crate) struct Standing {
     pub(crate) rejected_by: BTreeMap<String, String>,
     /// When the first of its approvals ends.
     pub(crate) approved_until: Option<Timestamp>,
-    /// When a rejection of it was last withdrawn.
-    pub(crate) withdrawn_at: Option<Timestamp>,
-    /// Whether it brings to its end what was begun.
-    pub(crate) is_begun: bool,
 }
 
 /// What people said of each step, and what became of each review, by name.
@@ -61,7 +56,7 @@ pub(crate) fn standings(input: &Input<'_>) -> (Vec<Standing>, Vec<Reviewed>) {
     let approval = input.approval.unwrap_or(&no_policy);
     let mut evidence = input.evidence.to_vec();
     evidence.sort_by(|one, other| one.order().cmp(&other.order()));
-    let bench = Bench { input, approval };
+    let bench = Bench::of(input, approval, &evidence);
     let by_digest = by_digest(input, &evidence);
     let mut outcomes: Vec<Option<Outcome>> = vec![None; evidence.len()];
     let mut standings = Vec::with_capacity(input.steps.len());
@@ -117,47 +112,27 @@ fn judge<'a>(
     requesters: &BTreeSet<&str>,
 ) -> Vec<Judgement<'a>> {
     let mut last_word: BTreeMap<&str, &Evidence<'_>> = BTreeMap::new();
-    let mut withdrawals: Vec<&Evidence<'_>> = Vec::new();
     let mut judged = Vec::with_capacity(candidates.len());
     for (place, evidence) in candidates.iter().copied() {
-        let withdraws_own = || {
-            let mut others = candidates.iter().map(|(_, other)| other.review);
-            others.any(|other| other.spec.decision == Reject && other.spec.reviewer == evidence.review.spec.reviewer)
-        };
         let barred = (bench.unsound(evidence, Some(requirement)))
             .or_else(|| bench.misdirected(evidence))
             .or_else(|| unfit(evidence, requirement, requesters))
-            .filter(|barred| {
-                !(matches!(barred, Discount::NotAllowed { .. }) && evidence.withdraws() && withdraws_own())
-            })
             .or_else(|| bench.misdated(evidence));
-        match barred {
-            None if evidence.withdraws() => withdrawals.push(evidence),
-            None => drop(last_word.insert(&evidence.review.spec.reviewer, evidence)),
-            Some(_) => {}
+        let copied = bench.copied(place, evidence);
+        if barred.is_none() && copied.is_none() {
+            last_word.insert(&evidence.review.spec.reviewer, evidence);
         }
-        let discount = barred.or_else(|| bench.expired(evidence, requirement));
+        let discount = barred.or_else(|| bench.expired(evidence, requirement)).or(copied);
         judged.push(Judgement { place, evidence, discount });
     }
-    let decides = |judgement: &&mut Judgement<'_>| judgement.discount.is_none() && !judgement.evidence.withdraws();
-    for judgement in judged.iter_mut().filter(decides) {
+    for judgement in judged.iter_mut().filter(|judgement| judgement.discount.is_none()) {
         let spec = &judgement.evidence.review.spec;
         let last = last_word.get(spec.reviewer.as_str()).filter(|last| !std::ptr::eq(**last, judgement.evidence));
-        // A rejection that was withdrawn is no later word than what was said in its second or after.
-        let is_over = |last: &Evidence<'_>| {
-            let is_later = judgement.evidence.created_at >= last.created_at;
-            is_later && withdrawals.iter().any(|withdrawal| withdrawal.undoes(last))
-        };
-        let last = last.filter(|last| !is_over(last));
-        let withdrawn = withdrawals.iter().find(|withdrawal| withdrawal.undoes(judgement.evidence));
-        judgement.discount = match (last, withdrawn) {
-            (Some(last), _) if last.review.spec.decision == spec.decision => {
-                Some(Discount::Repeated { by: last.name().to_owned() })
-            }
-            (Some(last), _) => Some(Discount::Superseded { by: last.name().to_owned() }),
-            (None, Some(withdrawal)) => Some(Discount::Withdrawn { by: withdrawal.name().to_owned() }),
-            (None, None) => None,
-        };
+        judgement.discount = last.map(|last| {
+            let by = last.name().to_owned();
+            let agrees = last.review.spec.decision == spec.decision;
+            if agrees { Discount::Repeated { by } } else { Discount::Superseded { by } }
+        });
     }
     judged
 }
@@ -198,20 +173,8 @@ impl Standing {
         requirement: &Requirement<'_>,
         requesters: &BTreeSet<&str>,
     ) {
-        // A withdrawal holds though the rejection that it is of was deleted.
-        let undoing = judged.iter().filter_map(|judgement| match &judgement.discount {
-            Some(Discount::Superseded { by }) if judgement.evidence.review.spec.decision == Reject => {
-                judged.iter().find(|other| other.evidence.name() == by)
-            }
-            None => Some(judgement).filter(|judgement| judgement.evidence.withdraws()),
-            Some(_) => None,
-        });
-        self.withdrawn_at = undoing.map(|undoing| undoing.evidence.created_at).chain(self.withdrawn_at).max();
         let mut approved = BTreeMap::new();
         for judgement in judged.iter().filter(|judgement| judgement.discount.is_none()) {
-            if judgement.evidence.withdraws() {
-                continue;
-            }
             let reviewer = judgement.evidence.review.spec.reviewer.clone();
             match judgement.evidence.holds_until(requirement) {
                 Some(until) => approved.insert(reviewer, until).map(|_| ()),

@@ -22,8 +22,6 @@ use super::Input;
 
 /// How far ahead of ours the clock of the server that dated a review may be, in seconds.
 pub const CLOCK_SKEW_S: i64 = 60;
-/// What the names of ServiceAccounts begin with.
-pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// A review, and what is known of it beyond what it says. That the reviewer wrote it is the API server's business.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +30,6 @@ pub struct Evidence<'a> {
     /// When the server received it.
     pub created_at: Timestamp,
     pub signature: Signature<'a>,
-    /// Whether the reviewer has the right to approve in the environment: the server's answer of just now.
-    pub may_approve: bool,
 }
 
 /// What cryptography says of a review's signature.
@@ -47,6 +43,8 @@ pub enum Signature<'a> {
     OtherNamespace { namespace: &'a str },
     /// It is a signature of this review by the key of this material.
     Valid { material: &'a str },
+    /// It is one, and so many were judged that there is no room to remember its nonce.
+    Unrecorded,
     /// It says to be by the key of this material, and is not a signature of this review, for this reason.
     Invalid { material: &'a str, reason: &'a str },
 }
@@ -87,7 +85,9 @@ pub enum Discount {
     /// Its signature was made for another purpose.
     #[serde(rename_all = "camelCase")]
     OtherNamespace { namespace: String },
-    /// It is signed, and does not say for which cluster and change set, or until when.
+    /// It is signed, and its nonce cannot be remembered.
+    Unrecorded,
+    /// It is signed, and does not say for which cluster and change set, until when, or under which nonce.
     Unbound,
     /// It is signed with a key that the environment does not list.
     KeyNotListed,
@@ -109,11 +109,6 @@ pub enum Discount {
     OtherChangeSet,
     /// No step has a digest that it names: what was reviewed has changed.
     Stale,
-    /// It is a ServiceAccount's, whose approvals do not count.
-    ServiceAccount,
-    /// Its reviewer does not have the right to approve in the environment.
-    #[serde(rename_all = "camelCase")]
-    NotAllowed { reviewer: String },
     /// Who asked for the change may not approve it.
     Requester,
     /// It is older than the gate.
@@ -124,15 +119,16 @@ pub enum Discount {
     /// It held until then.
     #[serde(rename_all = "camelCase")]
     Expired { at: Timestamp },
+    /// Its nonce was used before: it is a copy.
+    NonceUsed,
     /// The same person decided otherwise later.
     #[serde(rename_all = "camelCase")]
     Superseded { by: String },
     /// The same person said the same again later: one person counts once.
     #[serde(rename_all = "camelCase")]
     Repeated { by: String },
-    /// It is a rejection that was withdrawn.
-    #[serde(rename_all = "camelCase")]
-    Withdrawn { by: String },
+    /// No step has leave by this change set any more that it counted for.
+    Outdated,
 }
 
 impl Discount {
@@ -143,6 +139,7 @@ impl Discount {
             Discount::Unsigned => "Unsigned",
             Discount::MalformedSignature { .. } => "MalformedSignature",
             Discount::OtherNamespace { .. } => "OtherNamespace",
+            Discount::Unrecorded => "Unrecorded",
             Discount::Unbound => "Unbound",
             Discount::KeyNotListed => "KeyNotListed",
             Discount::KeyOfAnother { .. } => "KeyOfAnother",
@@ -152,15 +149,14 @@ impl Discount {
             Discount::OtherCluster => "OtherCluster",
             Discount::OtherChangeSet => "OtherChangeSet",
             Discount::Stale => "Stale",
-            Discount::ServiceAccount => "ServiceAccount",
-            Discount::NotAllowed { .. } => "NotAllowed",
             Discount::Requester => "Requester",
             Discount::BeforeGate => "BeforeGate",
             Discount::FutureDated { .. } => "FutureDated",
             Discount::Expired { .. } => "Expired",
+            Discount::NonceUsed => "NonceUsed",
             Discount::Superseded { .. } => "Superseded",
             Discount::Repeated { .. } => "Repeated",
-            Discount::Withdrawn { .. } => "Withdrawn",
+            Discount::Outdated => "Outdated",
         }
     }
 
@@ -168,7 +164,7 @@ impl Discount {
     pub fn is_refusal(&self) -> bool {
         let is_harmless = matches!(
             self,
-            Discount::Comment | Discount::Superseded { .. } | Discount::Repeated { .. } | Discount::Withdrawn { .. }
+            Discount::Comment | Discount::Superseded { .. } | Discount::Repeated { .. } | Discount::Outdated
         );
         !is_harmless
     }
@@ -179,30 +175,15 @@ impl Evidence<'_> {
         self.review.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Its place in the order of time. Of verdicts of the same second, the rejection is taken for the later one.
+    /// Its place in the order of time. Of two verdicts of the same second, the rejection is taken for the later one.
     pub(super) fn order(&self) -> (Timestamp, bool, &str) {
         (self.created_at, self.review.spec.decision == review::Decision::Reject, self.name())
-    }
-
-    pub(super) fn withdraws(&self) -> bool {
-        self.review.spec.decision == review::Decision::Withdraw
-    }
-
-    /// Whether it withdraws a rejection: one's own, or as who may approve that of somebody else, which came before. Within one
-    /// second nobody knows what came first.
-    pub(super) fn undoes(&self, other: &Evidence<'_>) -> bool {
-        let is_own = self.review.spec.reviewer == other.review.spec.reviewer;
-        let is_later = if is_own { self.created_at >= other.created_at } else { self.created_at > other.created_at };
-        self.withdraws()
-            && other.review.spec.decision == review::Decision::Reject
-            && is_later
-            && (is_own || self.may_approve)
     }
 
     /// Until when an approval holds. A rejection holds until it is undone.
     pub(super) fn holds_until(&self, requirement: &Requirement<'_>) -> Option<Timestamp> {
         let spec = &self.review.spec;
-        if spec.decision != review::Decision::Approve {
+        if spec.decision == review::Decision::Reject {
             return None;
         }
         let by_policy = later(self.created_at, i64::from(requirement.expiry_seconds));
@@ -213,11 +194,23 @@ impl Evidence<'_> {
 /// What all reviews of a gate are judged by.
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
-    pub(super) input: &'a Input<'a>,
-    pub(super) approval: &'a Approval,
+    input: &'a Input<'a>,
+    approval: &'a Approval,
+    /// Who used which nonce, and the place of the review in the order of time.
+    nonces: BTreeSet<(&'a str, &'a str, usize)>,
 }
 
 impl<'a> Bench<'a> {
+    /// The evidence must be in order of time.
+    pub(super) fn of(input: &'a Input<'a>, approval: &'a Approval, evidence: &[Evidence<'a>]) -> Bench<'a> {
+        let nonces = evidence.iter().enumerate();
+        let nonces = nonces.filter_map(|(place, evidence)| {
+            let spec = &evidence.review.spec;
+            Some((spec.reviewer.as_str(), spec.nonce.as_deref()?, place))
+        });
+        Bench { input, approval, nonces: nonces.collect() }
+    }
+
     /// Why the review is no verdict, or not one of who it says: by its signature, for a class with this requirement; where
     /// it is of no step, as far as can be said without one.
     pub(super) fn unsound(&self, evidence: &Evidence<'_>, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
@@ -234,11 +227,12 @@ impl<'a> Bench<'a> {
             Signature::OtherNamespace { namespace } => {
                 return Some(Discount::OtherNamespace { namespace: namespace.to_owned() });
             }
+            Signature::Unrecorded => return Some(Discount::Unrecorded),
             Signature::Valid { material } => (material, None),
             Signature::Invalid { material, reason } => (material, Some(reason.to_owned())),
         };
         let names_place = spec.cluster_uid.is_some() && spec.change_set_uid.is_some();
-        let is_bound = names_place && spec.expires_at.is_some();
+        let is_bound = names_place && spec.nonce.is_some() && spec.expires_at.is_some();
         (!is_bound)
             .then_some(Discount::Unbound)
             .or_else(|| self.key_fault(&spec.reviewer, material, requirement))
@@ -276,6 +270,15 @@ impl<'a> Bench<'a> {
         Some(Discount::Expired { at })
     }
 
+    /// Whether a signed review is a copy. Nonces are a reviewer's own, so that nobody can use up another's.
+    pub(super) fn copied(&self, place: usize, evidence: &Evidence<'_>) -> Option<Discount> {
+        let spec = &evidence.review.spec;
+        let nonce = spec.nonce.as_deref().filter(|_| evidence.signature != Signature::Unsigned)?;
+        let mut earlier = self.nonces.range((&*spec.reviewer, nonce, 0)..(&*spec.reviewer, nonce, place));
+        let was_used = self.input.used_nonces.contains(&(spec.reviewer.clone(), nonce.to_owned()));
+        (earlier.next().is_some() || was_used).then_some(Discount::NonceUsed)
+    }
+
     /// Where no signature is asked for, one by a key that is not listed is as good as none.
     fn key_fault(&self, reviewer: &str, material: &str, requirement: Option<&Requirement<'_>>) -> Option<Discount> {
         let keys = self.approval.keys.iter().filter(|key| key.material() == Some(material));
@@ -303,12 +306,6 @@ pub(super) fn unfit(
 ) -> Option<Discount> {
     let spec = &evidence.review.spec;
     let approves = spec.decision == review::Decision::Approve;
-    if spec.reviewer.starts_with(SERVICE_ACCOUNT) && !requirement.service_accounts {
-        return Some(Discount::ServiceAccount);
-    }
-    if !evidence.may_approve {
-        return Some(Discount::NotAllowed { reviewer: spec.reviewer.clone() });
-    }
     // Where nobody knows who asked, anybody may have.
     let is_unknown = requesters.is_empty() || requesters.contains("") || requesters.contains(requester::UNKNOWN);
     let may_be_requester = is_unknown || requesters.contains(spec.reviewer.as_str());
@@ -345,12 +342,7 @@ impl fmt::Display for Discount {
             Discount::Expired { at } => write!(f, "it expired at {at}"),
             Discount::BeforeGate => f.write_str("it is older than the gate"),
             Discount::FutureDated { created_at } => write!(f, "it is dated in the future, {created_at}"),
-            Discount::Stale => f.write_str("it names no step that is open here"),
-            Discount::ServiceAccount => f.write_str("no rule lets the approval of a ServiceAccount count"),
-            Discount::NotAllowed { reviewer } => write!(
-                f,
-                "{reviewer} has no right to approve in this environment (verb approve on environments.setpoint.dev)"
-            ),
+            Discount::Stale => f.write_str("what was reviewed has changed since"),
             Discount::Requester => f.write_str("who asked for the change may not approve it"),
             Discount::Unsigned => f.write_str("it must be signed, and is not"),
             Discount::MalformedSignature { reason } => write!(f, "its signature cannot be read: {reason}"),
@@ -358,15 +350,17 @@ impl fmt::Display for Discount {
                 write!(f, "it is signed with the namespace {namespace:?}, not {:?}", review::SIGNATURE_NAMESPACE)
             }
             Discount::InvalidSignature { reason } => write!(f, "its signature is not valid: {reason}"),
-            Discount::Unbound => f.write_str("it is signed without a cluster, a change set or an expiry"),
+            Discount::Unrecorded => f.write_str("its change set has no room to remember its nonce"),
+            Discount::Unbound => f.write_str("it is signed without a cluster, a change set, an expiry or a nonce"),
             Discount::KeyNotListed => f.write_str("the environment does not list the key that signed it"),
             Discount::KeyOfAnother { principal } => write!(f, "it is signed with the key of {principal}"),
             Discount::RoleNotAllowed { roles } => {
                 write!(f, "the key that signed it does not have the role {}", super::listed(roles, " or "))
             }
+            Discount::NonceUsed => f.write_str("its nonce was used before"),
             Discount::Superseded { by } => write!(f, "the same person decided otherwise later, by {by}"),
             Discount::Repeated { by } => write!(f, "the same person said so again, by {by}, and counts once"),
-            Discount::Withdrawn { by } => write!(f, "it was withdrawn, by {by}"),
+            Discount::Outdated => f.write_str("its steps have no leave by this change set any more"),
         }
     }
 }

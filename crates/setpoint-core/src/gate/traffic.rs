@@ -9,8 +9,7 @@ use setpoint_api::environment::{Guardrails, LedgerEntry};
 use setpoint_api::step::Target;
 
 use super::ledger::Recent;
-use super::limits::{Limit, Overrun};
-use super::{Need, Refusal, Verdict};
+use super::{Limit, Need, Refusal, Verdict};
 
 /// A change of how much traffic goes where.
 #[derive(Debug, Clone, Copy)]
@@ -54,18 +53,15 @@ pub fn gate_traffic(
     let Some(limit) = limit.filter(|_| traffic.moved_bps > 0) else { return Verdict::Run };
     let budget = Limit::MovedBpsPerHour(limit);
     if traffic.moved_bps > limit {
-        return Verdict::Refuse { reason: Refusal::OverLimit { limit: budget.into() } };
+        return Verdict::Refuse { reason: Refusal::OverLimit { limit: budget } };
     }
     let recent = Recent::of(ledger, now);
     if recent.has(traffic.digest, &BTreeSet::from([traffic.intent.to_owned()])) {
         return Verdict::Run;
     }
-    let window = recent.window(None, limit.into(), |entry| entry.moved_bps.unwrap_or_default().into());
+    let window = recent.window(limit.into(), |entry| entry.moved_bps.unwrap_or_default().into());
     let used_up = window.full_until(traffic.moved_bps.into());
-    let used_up = used_up.map(|until| {
-        let (bound, in_use) = (budget.into(), window.used());
-        Need::Budget(Overrun { bound, in_use, step: traffic.moved_bps.into(), until: Some(until) })
-    });
+    let used_up = used_up.map(|until| Need::Budget { limit: budget, until: Some(until) });
     let full = recent.full_until().map(|until| Need::Ledger { until });
     let needs: Vec<Need> = [used_up, full].into_iter().flatten().collect();
     if needs.is_empty() { Verdict::Run } else { Verdict::Wait { needs } }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use setpoint_api::environment::{Guardrails, ReleasedGuest};
+use setpoint_api::environment::Guardrails;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step, Target};
 
-use super::Gpus;
 use super::budget::{added_cost, added_gpus, added_instances};
 use super::ledger::is_limited;
-use super::limits::Limits;
+use super::{Gpus, Usage};
 use crate::observation::{Config, Guest, Observation, Reading};
 use crate::registry::Capabilities;
 use crate::value::{Fields, Value};
@@ -18,70 +17,12 @@ use crate::value::{Fields, Value};
 const GPU_COUNT: &str = "gpu.count";
 const GPU_TYPE: &str = "gpu.type";
 
-/// What there is in an environment now. What is not known leaves no room.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Usage {
-    pub all: Level,
-    /// What the objects of each namespace have of it. One that is not here has nothing, if it is known what there is.
-    pub namespaces: BTreeMap<String, Level>,
-}
-
-/// How much there is, as far as that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Level {
-    pub instances: Option<u32>,
-    pub gpus: Option<u32>,
-    pub hourly_cost: Option<Price>,
-}
-
 /// What steps add to what there is, at most. What they give back counts for nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Added {
-    pub all: Amount,
-    /// What they add for each namespace.
-    pub namespaces: BTreeMap<String, Amount>,
-}
-
-/// How much is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
+pub struct Added {
     pub instances: u32,
     pub gpus: u32,
     pub hourly_cost: Price,
-}
-
-/// Which guests count, and for whom.
-#[derive(Clone, Copy)]
-pub struct Holders<'a> {
-    /// This control plane, as marks name it.
-    pub cluster: &'a str,
-    pub capabilities: &'a Capabilities,
-    /// Guests that were released and still count.
-    pub released: &'a [ReleasedGuest],
-    /// The namespace of the object with a uid, if there is one.
-    pub namespace_of: &'a dyn Fn(&str) -> Option<String>,
-}
-
-impl std::fmt::Debug for Holders<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Holders").field("released", &self.released).finish_non_exhaustive()
-    }
-}
-
-impl Amount {
-    pub fn and(self, more: Amount) -> Amount {
-        Amount {
-            instances: self.instances.saturating_add(more.instances),
-            gpus: self.gpus.saturating_add(more.gpus),
-            hourly_cost: self.hourly_cost + more.hourly_cost,
-        }
-    }
-
-    fn is_limited(&self, limits: &Limits) -> bool {
-        (limits.max_instances.is_some() && self.instances > 0)
-            || (limits.max_gpus.is_some() && self.gpus > 0)
-            || (limits.max_hourly_cost.is_some() && self.hourly_cost > Price::ZERO)
-    }
 }
 
 impl Added {
@@ -90,75 +31,49 @@ impl Added {
         steps.into_iter().fold(Added::default(), |sum, step| {
             let gpus = gpus.get(&step.target).map(|gpus| added_gpus(step, *gpus)).unwrap_or_default();
             let cost = added_cost(step).unwrap_or_default().max(Price::ZERO);
-            let amount = Amount { instances: added_instances(step), gpus, hourly_cost: cost };
-            sum.and(&Added::to(&step.target.namespace, amount))
+            sum.and(Added { instances: added_instances(step), gpus, hourly_cost: cost })
         })
     }
 
-    /// An amount for a namespace.
-    pub fn to(namespace: &str, amount: Amount) -> Added {
-        let is_counted = amount != Amount::default() && !namespace.is_empty();
-        let namespaces = is_counted.then(|| (namespace.to_owned(), amount)).into_iter().collect();
-        Added { all: amount, namespaces }
-    }
-
-    pub fn and(mut self, more: &Added) -> Added {
-        self.all = self.all.and(more.all);
-        for (namespace, amount) in &more.namespaces {
-            let sum = self.namespaces.entry(namespace.clone()).or_default();
-            *sum = sum.and(*amount);
+    pub fn and(self, more: Added) -> Added {
+        Added {
+            instances: self.instances.saturating_add(more.instances),
+            gpus: self.gpus.saturating_add(more.gpus),
+            hourly_cost: self.hourly_cost + more.hourly_cost,
         }
-        self
     }
 
     /// Whether a limit on what there is at once counts it, so that how much there is has to be known.
     pub fn is_limited(&self, limits: &Guardrails) -> bool {
-        let of_namespace = |(namespace, amount): (&String, &Amount)| {
-            limits.of_namespace(namespace).is_some_and(|limits| amount.is_limited(&limits.into()))
-        };
-        self.all.is_limited(&limits.into()) || self.namespaces.iter().any(of_namespace)
+        (limits.max_instances.is_some() && self.instances > 0)
+            || (limits.max_gpus.is_some() && self.gpus > 0)
+            || (limits.max_hourly_cost.is_some() && self.hourly_cost > Price::ZERO)
     }
 }
 
-/// Whether a step has to do with a limit: it uses it up, or gives something back that others may wait for. What is released
-/// always does: it still counts, so it is written down.
+/// Whether a step has to do with a limit: it uses it up, or gives something back that others may wait for.
 pub fn bears_on_limits(step: &Step, gpus: &BTreeMap<Target, Gpus>, limits: &Guardrails) -> bool {
     let comes_or_goes =
         matches!(step.action, Action::Create | Action::Replace | Action::Adopt | Action::Delete | Action::Release);
-    let bears = |limits: Limits| {
-        (limits.max_instances.is_some() && comes_or_goes)
-            || (limits.max_gpus.is_some() && (comes_or_goes || gpus.contains_key(&step.target)))
-            || (limits.max_hourly_cost.is_some() && added_cost(step) != Some(Price::ZERO))
-    };
-    step.action == Action::Release
-        || is_limited(step, limits)
-        || Limits::concerning(limits, &step.target.namespace).any(bears)
+    is_limited(step, limits)
+        || (limits.max_instances.is_some() && comes_or_goes)
+        || (limits.max_gpus.is_some() && (comes_or_goes || gpus.contains_key(&step.target)))
+        || (limits.max_hourly_cost.is_some() && added_cost(step) != Some(Price::ZERO))
 }
 
-impl Level {
-    const NOTHING: Level = Level { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) };
-
+impl Usage {
     /// The same with something more.
-    fn plus(self, added: Amount) -> Level {
-        Level {
+    pub fn plus(self, added: Added) -> Usage {
+        Usage {
             instances: self.instances.map(|now| now.saturating_add(added.instances)),
             gpus: self.gpus.map(|now| now.saturating_add(added.gpus)),
             hourly_cost: self.hourly_cost.map(|now| now + added.hourly_cost),
         }
     }
 
-    /// The same with a guest more, of which not everything may be known.
-    fn plus_guest(self, gpus: Option<u32>, hourly_cost: Option<Price>) -> Level {
-        Level {
-            instances: self.instances.and_then(|now| now.checked_add(1)),
-            gpus: self.gpus.zip(gpus).and_then(|(now, more)| now.checked_add(more)),
-            hourly_cost: self.hourly_cost.zip(hourly_cost).map(|(now, more)| now + more),
-        }
-    }
-
     /// The larger of two, as far as both are known.
-    fn or_more(self, other: Level) -> Level {
-        Level {
+    pub fn or_more(self, other: Usage) -> Usage {
+        Usage {
             instances: self.instances.zip(other.instances).map(|(one, other)| one.max(other)),
             gpus: self.gpus.zip(other.gpus).map(|(one, other)| one.max(other)),
             hourly_cost: self.hourly_cost.zip(other.hourly_cost).map(|(one, other)| one.max(other)),
@@ -166,7 +81,7 @@ impl Level {
     }
 
     /// Whether so much more is within the limits on what there is at once, as far as they count it.
-    fn has_room_for(self, added: Amount, limits: &Limits) -> bool {
+    pub fn has_room_for(self, added: Added, limits: &Guardrails) -> bool {
         let after = self.plus(added);
         let counts = |more: u32, limit: Option<u32>, after: Option<u32>| {
             more == 0 || limit.is_none_or(|limit| after.is_some_and(|after| after <= limit))
@@ -176,78 +91,20 @@ impl Level {
             && (added.hourly_cost == Price::ZERO
                 || limits.max_hourly_cost.is_none_or(|limit| after.hourly_cost.is_some_and(|after| after <= limit)))
     }
-}
 
-impl From<Level> for Usage {
-    /// Of what belongs to no namespace.
-    fn from(all: Level) -> Usage {
-        Usage { all, namespaces: BTreeMap::new() }
-    }
-}
-
-impl Usage {
-    /// What the objects of a namespace have.
-    pub fn of_namespace(&self, namespace: &str) -> Level {
-        let unlisted = if self.all.instances.is_some() { Level::NOTHING } else { Level::default() };
-        self.namespaces.get(namespace).copied().unwrap_or(unlisted)
-    }
-
-    /// The same with something more.
-    pub fn plus(mut self, added: &Added) -> Usage {
-        for (namespace, amount) in &added.namespaces {
-            let level = self.of_namespace(namespace).plus(*amount);
-            self.namespaces.insert(namespace.clone(), level);
-        }
-        self.all = self.all.plus(added.all);
-        self
-    }
-
-    /// The larger of two, as far as both are known.
-    pub fn or_more(&self, other: &Usage) -> Usage {
-        let names = self.namespaces.keys().chain(other.namespaces.keys());
-        let larger = |name: &String| (name.clone(), self.of_namespace(name).or_more(other.of_namespace(name)));
-        Usage { all: self.all.or_more(other.all), namespaces: names.map(larger).collect() }
-    }
-
-    /// Whether so much more is within the limits on what there is at once, as far as they count it.
-    pub fn has_room_for(&self, added: &Added, limits: &Guardrails) -> bool {
-        let has_room = |(namespace, amount): (&String, &Amount)| {
-            let of_namespace = limits.of_namespace(namespace);
-            of_namespace.is_none_or(|limits| self.of_namespace(namespace).has_room_for(*amount, &limits.into()))
-        };
-        self.all.has_room_for(added.all, &limits.into()) && added.namespaces.iter().all(has_room)
-    }
-
-    /// What there is of ours, and of what was released and still counts. What a look does not show, or what could not be read,
-    /// is not known.
-    pub fn of(observation: &Observation, holders: &Holders<'_>) -> Usage {
+    /// What there is of ours. What a look does not show, or what could not be read, is not known.
+    pub fn of(observation: &Observation, cluster: &str, capabilities: &Capabilities) -> Usage {
         if !observation.completeness.is_complete() {
             return Usage::default();
         }
-        let released: BTreeMap<&str, &ReleasedGuest> =
-            holders.released.iter().map(|released| (released.provider_id.as_str(), released)).collect();
-        let mut usage = Usage::from(Level::NOTHING);
-        for guest in &observation.guests {
-            let mark = guest.mark.as_ref().filter(|mark| *mark.cluster == *holders.cluster);
-            let released = released.get(&*guest.id).filter(|_| mark.is_none());
-            let namespace = match (mark, released) {
-                (Some(mark), _) => (holders.namespace_of)(&mark.owner_uid),
-                (None, Some(released)) => Some(released.namespace.clone()),
-                (None, None) => continue,
-            };
-            let price = guest.hourly_price.or_else(|| released.and_then(|released| released.hourly_cost));
-            usage.count(namespace, guest, price.or((!holders.capabilities.bills).then_some(Price::ZERO)));
+        let is_ours = |guest: &&Guest| guest.mark.as_ref().is_some_and(|mark| *mark.cluster == *cluster);
+        let ours: Vec<&Guest> = observation.guests.iter().filter(is_ours).collect();
+        let price = |guest: &&Guest| guest.hourly_price.or((!capabilities.bills).then_some(Price::ZERO));
+        Usage {
+            instances: u32::try_from(ours.len()).ok(),
+            gpus: ours.iter().map(|guest| gpus_held(&guest.config)).try_fold(0_u32, |sum, gpus| sum.checked_add(gpus?)),
+            hourly_cost: ours.iter().map(price).sum(),
         }
-        usage
-    }
-
-    fn count(&mut self, namespace: Option<String>, guest: &Guest, hourly_cost: Option<Price>) {
-        let gpus = gpus_held(&guest.config);
-        if let Some(namespace) = namespace {
-            let level = self.namespaces.entry(namespace).or_insert(Level::NOTHING);
-            *level = level.plus_guest(gpus, hourly_cost);
-        }
-        self.all = self.all.plus_guest(gpus, hourly_cost);
     }
 }
 
@@ -323,25 +180,26 @@ mod tests {
     #[test]
     fn there_is_room_as_far_as_limits_count() {
         let limits = limits(serde_json::json!({"maxInstances": 3, "maxHourlyCost": "2"}));
-        let dollars = |dollars: i64| Price::from_micros(dollars * 1_000_000);
-        let usage =
-            |instances, cost: Option<i64>| Usage::from(Level { instances, gpus: None, hourly_cost: cost.map(dollars) });
-        let gpu = Added::to("shop", Amount { gpus: 1, ..Amount::default() });
-        let more = || Added::by([&step("Create", Some("1"))], &BTreeMap::new());
+        let usage = |instances, cost: Option<i64>| Usage {
+            instances,
+            gpus: None,
+            hourly_cost: cost.map(|dollars| Price::from_micros(dollars * 1_000_000)),
+        };
+        let more = Added::by([&step("Create", Some("1"))], &BTreeMap::new());
         let rows = [
-            ("there is", usage(Some(2), Some(1)), more(), true),
-            ("there are too many", usage(Some(3), Some(0)), more(), false),
-            ("it would cost too much", usage(Some(0), Some(2)), more(), false),
-            ("how many there are is not known", usage(None, Some(0)), more(), false),
-            ("what it costs is not known", usage(Some(0), None), more(), false),
+            ("there is", usage(Some(2), Some(1)), more, true),
+            ("there are too many", usage(Some(3), Some(0)), more, false),
+            ("it would cost too much", usage(Some(0), Some(2)), more, false),
+            ("how many there are is not known", usage(None, Some(0)), more, false),
+            ("what it costs is not known", usage(Some(0), None), more, false),
             ("nothing is asked for", usage(None, None), Added::default(), true),
-            ("what is not limited", usage(Some(3), Some(2)), gpu, true),
+            ("what is not limited", usage(Some(3), Some(2)), Added { gpus: 1, ..Added::default() }, true),
         ];
         for (name, usage, added, expected) in rows {
-            assert_eq!(usage.has_room_for(&added, &limits), expected, "{name}");
+            assert_eq!(usage.has_room_for(added, &limits), expected, "{name}");
         }
-        assert_eq!(usage(Some(3), Some(1)).or_more(&usage(Some(2), Some(4))), usage(Some(3), Some(4)));
-        assert_eq!(usage(Some(3), Some(1)).or_more(&usage(None, Some(4))), usage(None, Some(4)), "what is not known");
+        assert_eq!(usage(Some(3), Some(1)).or_more(usage(Some(2), Some(4))), usage(Some(3), Some(4)));
+        assert_eq!(usage(Some(3), Some(1)).or_more(usage(None, Some(4))), usage(None, Some(4)), "what is not known");
     }
 
     #[test]

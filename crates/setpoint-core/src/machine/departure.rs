@@ -26,8 +26,7 @@ fn brings_a_guest(action: Action) -> bool {
         | Action::Stop
         | Action::Restart
         | Action::Delete
-        | Action::Release
-        | Action::Loosen => false,
+        | Action::Release => false,
     }
 }
 

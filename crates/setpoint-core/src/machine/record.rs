@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use setpoint_api::machine::{DoneStep, Intent, MAX_INTENTS, MachineStatus};
-use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Step};
 
 use super::sight::Seen;
@@ -51,13 +50,12 @@ pub fn settle(status: &MachineStatus, desired: &Desired, seen: &Seen<'_>) -> Set
 
 /// Writes down a call before it is made. Its id follows from the step and from what was done before, so that whoever
 /// writes down the same call again gives it the same id. None where too many are on record already. `change_set` is the
-/// one whose approvals the step uses, by its uid, and `hourly_price` what the guest is to cost.
+/// one whose approvals the step uses, by its uid.
 pub fn begin(
     status: &MachineStatus,
     uid: &str,
     step: &Step,
     change_set: Option<String>,
-    hourly_price: Option<Price>,
     epoch: i64,
     now: Timestamp,
 ) -> Option<Intent> {
@@ -75,7 +73,6 @@ pub fn begin(
         epoch,
         provider_id: step.provider_id.clone().filter(|_| step.action != Action::Create),
         change_set,
-        hourly_price,
     })
 }
 

@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-use setpoint_api::environment::ReleasedGuest;
-use setpoint_api::step::Step;
-
 use crate::desired::Desired;
 use crate::diff;
 use crate::digest::Key;
-use crate::gate::{Gpus, gpus_held, gpus_wanted, released_guest};
+use crate::gate::{Gpus, gpus_held, gpus_wanted};
 use crate::intent::Evidence;
 use crate::observation::{Config, Guest, Observation};
 use crate::registry::{Capabilities, Field};
@@ -52,13 +48,6 @@ impl<'a> Seen<'a> {
         let held = self.guest(desired).map_or(Some(0), |guest| gpus_held(&guest.config)).unwrap_or_default();
         let gpus = Gpus { held, wanted: gpus_wanted(&desired.fields) };
         (gpus != Gpus::default()).then_some(gpus)
-    }
-
-    /// What is written down before a step releases a guest of a desire by this call, if the guest goes on counting.
-    pub fn released(&self, desired: &Desired, step: &Step, call: &str, now: Timestamp) -> Option<ReleasedGuest> {
-        let id = step.provider_id.as_deref()?;
-        let guest = self.observation.guests.iter().find(|guest| *guest.id == *id)?;
-        released_guest(step, call, &desired.target, guest, self.capabilities, now)
     }
 
     /// The guests by which the calls for a desire are judged.

@@ -13,7 +13,6 @@ pub mod reason {
     pub const PROGRESSING: &str = "Progressing";
     pub const WAITING: &str = "Waiting";
     pub const OVER_LIMIT: &str = "OverLimit";
-    pub const WINDOW_CLOSED: &str = "WindowClosed";
     pub const REFUSED: &str = "Refused";
     pub const UNOBSERVED: &str = "Unobserved";
     pub const ENVIRONMENT_MISSING: &str = "EnvironmentMissing";
@@ -62,8 +61,6 @@ pub enum HeldBy {
     /// Another step that is not taken.
     Step,
     Limit,
-    /// A freeze, or the hours of its Environment.
-    Window,
     Refusal,
 }
 
@@ -156,7 +153,6 @@ impl Standing {
             () if !change_set.refused.is_empty() => Standing::refused(&change_set.refused),
             () if of(HeldBy::Refusal).next().is_some() => no(reason::REFUSED, told(HeldBy::Refusal)),
             () if of(HeldBy::People).next().is_some() => no(reason::WAITING, told(HeldBy::People)),
-            () if of(HeldBy::Window).next().is_some() => no(reason::WINDOW_CLOSED, told(HeldBy::Window)),
             () if of(HeldBy::Limit).next().is_some() => no(reason::OVER_LIMIT, told(HeldBy::Limit)),
             () if of(HeldBy::Step).next().is_some() => no(reason::WAITING, told(HeldBy::Step)),
             () if !people.is_empty() => no(reason::WAITING, words(&people)),

@@ -1,14 +1,10 @@
 //! The status of a Machine after a look at its guest.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use setpoint_api::condition::{Condition, ConditionStatus};
-use setpoint_api::machine::{DriftedField, MAX_DRIFT, MAX_PROTECTED, Machine, MachineStatus};
-use setpoint_api::pending::{Certainty, MAX_PENDING, PendingSteps};
-use setpoint_api::protection::is_protected;
+use setpoint_api::machine::{DriftedField, MAX_DRIFT, MAX_WANTED, Machine, MachineStatus};
 use setpoint_api::requester::RECONCILE_AT;
-use setpoint_api::step::{Effect, FieldChange, Origin, Step};
+use setpoint_api::step::{Effect, FieldChange, Origin, WaitsOn};
 
 use super::record::Settlement;
 use super::sight::{Seen, observed};
@@ -25,8 +21,6 @@ use crate::value::Value;
 pub const READY: &str = "Ready";
 pub const SYNCED: &str = "Synced";
 pub const DRIFTED: &str = "Drifted";
-/// How the mark on the Machine itself is recorded.
-const PROTECTED_GUEST: &str = "guest";
 
 /// A condition of a status.
 pub fn condition<'s>(status: &'s MachineStatus, type_: &str) -> Option<&'s Condition> {
@@ -43,14 +37,14 @@ pub fn is_settled(machine: &Machine) -> bool {
         && machine.metadata.deletion_timestamp.is_none()
 }
 
-/// What a status says after a look. `pending` are the steps that need an approval.
+/// What a status says after a look. `wanted` are the digests of the steps that are to be taken, where they are told.
 pub fn next_status(
     machine: &Machine,
     desired: &Desired,
     settlement: &Settlement,
     seen: &Seen<'_>,
     standing: &Standing,
-    pending: Option<PendingSteps>,
+    wanted: Option<Vec<String>>,
     now: Timestamp,
 ) -> MachineStatus {
     let old = machine.status.clone().unwrap_or_default();
@@ -62,14 +56,13 @@ pub fn next_status(
         provider_id: settlement.provider_id.clone(),
         intents: settlement.intents.clone(),
         done: settlement.done.clone(),
-        pending: as_known(pending, old.pending.as_ref()),
-        protected: protected(machine, &old.protected),
+        // Of one that is as desired its condition says it.
+        wanted: wanted.filter(|_| !standing.is_synced()),
         ..old.clone()
     };
     if standing.is_synced() && desired.deletion.is_none() {
         status.spec_digest = Some(desired.spec_digest(seen.key));
         status.secret_fields = secret_fields(&old.secret_fields, desired, guest);
-        status.protected = protected(machine, &[]);
     }
     match guest {
         Some(guest) => see(&mut status, desired, guest, seen, is_carried_out),
@@ -94,14 +87,6 @@ pub fn next_status(
     status
 }
 
-/// What is protected now, and what was before.
-fn protected(machine: &Machine, before: &[String]) -> Vec<String> {
-    let guest = is_protected(&machine.metadata).then(|| PROTECTED_GUEST.to_owned());
-    let volumes = machine.spec.protected_volumes().map(|name| format!("volumes.{name}"));
-    let all: BTreeSet<String> = guest.into_iter().chain(volumes).chain(before.iter().cloned()).collect();
-    all.into_iter().take(MAX_PROTECTED).collect()
-}
-
 /// When somebody last asked for a fresh look: they wait to be told that it was taken.
 fn asked_at(machine: &Machine) -> Option<Timestamp> {
     machine.metadata.annotations.as_ref()?.get(RECONCILE_AT)?.parse().ok()
@@ -112,9 +97,9 @@ fn asked_at(machine: &Machine) -> Option<Timestamp> {
 pub fn stood(machine: &Machine, standing: &Standing, now: Timestamp) -> MachineStatus {
     let mut status = machine.status.clone().unwrap_or_default();
     let Standing { status: word, reason, message } = standing.clone();
-    status.pending = Some(unknown(machine, now));
+    // Nobody has planned for another spec yet.
+    status.wanted = status.wanted.filter(|_| status.observed_generation == machine.metadata.generation);
     status.observed_generation = machine.metadata.generation;
-    status.protected = protected(machine, &status.protected);
     set(&mut status, machine.metadata.generation, SYNCED, word, reason, message, now);
     status
 }
@@ -130,43 +115,12 @@ pub fn unseen(machine: &Machine, why: &str, now: Timestamp) -> MachineStatus {
     status
 }
 
-/// The steps of a plan that need an approval, and whether it is known that no others do; none where that is known and there
-/// are none. `needs` says of a step whether it does.
-pub fn pending(
-    machine: &Machine,
-    plan: &ChangeSet,
-    settlement: &Settlement,
-    seen: &Seen<'_>,
-    needs: impl Fn(&Step) -> bool,
-) -> Option<PendingSteps> {
-    let steps: Vec<Step> = plan.steps.iter().filter(|step| needs(step)).take(MAX_PENDING).cloned().collect();
-    let is_settled = settlement.intents.is_empty() && seen.observation.completeness.is_complete();
-    let is_known = is_settled && plan.waiting.is_empty() && plan.refused.is_empty() && steps.len() < MAX_PENDING;
-    let certainty = if is_known { Certainty::Known } else { Certainty::Unknown };
-    (!is_known || !steps.is_empty()).then(|| PendingSteps {
-        generation: machine.metadata.generation.unwrap_or_default(),
-        observed_at: seen.observation.observed_at,
-        certainty,
-        steps,
-    })
-}
-
-/// The same as before where nothing but the time of the look is new: a look alone is not worth a write.
-fn as_known(new: Option<PendingSteps>, old: Option<&PendingSteps>) -> Option<PendingSteps> {
-    let new = new?;
-    let is_same = |old: &&PendingSteps| {
-        (old.generation, old.certainty, &old.steps) == (new.generation, new.certainty, &new.steps)
-    };
-    Some(old.filter(is_same).cloned().unwrap_or(new))
-}
-
-/// What is pending where nothing was planned: what was is still the last that is known, unless the object was written since.
-fn unknown(machine: &Machine, now: Timestamp) -> PendingSteps {
-    let generation = machine.metadata.generation.unwrap_or_default();
-    let old = machine.status.as_ref().and_then(|status| status.pending.clone());
-    let old = old.filter(|old| old.generation == generation);
-    let nothing = PendingSteps { generation, observed_at: now, certainty: Certainty::Unknown, steps: Vec::new() };
-    PendingSteps { certainty: Certainty::Unknown, ..old.unwrap_or(nothing) }
+/// The digests of the steps that are to be taken, as a status says them. What has to be waited for before that can be told
+/// leaves it unknown.
+pub fn wanted(plan: &ChangeSet) -> Option<Vec<String>> {
+    let is_told = !plan.steps.is_empty() || plan.waiting.iter().all(|waiting| waiting.on == WaitsOn::Policy);
+    let digests = plan.steps.iter().map(|step| step.digest.clone());
+    (is_told && plan.steps.len() <= MAX_WANTED).then(|| digests.collect())
 }
 
 /// What was seen of the guest.

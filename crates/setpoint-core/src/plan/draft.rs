@@ -9,8 +9,7 @@ use super::text::verb;
 use crate::classify::{Stake, classify, spends};
 use crate::desired::Desired;
 use crate::diff::Change;
-use crate::observation::{Guest, Reading};
-use crate::registry::Capabilities;
+use crate::observation::Guest;
 
 pub(super) struct Draft<'a> {
     pub(super) action: Action,
@@ -18,12 +17,8 @@ pub(super) struct Draft<'a> {
     pub(super) origin: Origin,
     pub(super) guest: Option<&'a Guest>,
     pub(super) changes: Vec<Change<'a>>,
-    /// Changes that were written before and take effect by it.
-    pub(super) effects: Vec<Change<'a>>,
     pub(super) interrupts: bool,
     pub(super) create_first: bool,
-    /// Whether what it is done to was protected since its object was last as desired.
-    pub(super) was_protected: bool,
     pub(super) hourly_cost_delta: Option<Price>,
 }
 
@@ -35,34 +30,21 @@ impl<'a> Draft<'a> {
             origin,
             guest: None,
             changes: Vec::new(),
-            effects: Vec::new(),
             interrupts: false,
             create_first: false,
-            was_protected: false,
             hourly_cost_delta: None,
         }
     }
 
-    /// The data that is lost with a change though the guest stays.
-    fn data_lost(&self, capabilities: &Capabilities) -> Option<String> {
-        let has_disk = self.guest.is_none_or(|guest| guest.has_lasting_disk(capabilities) != Reading::Known(false));
-        self.changes.iter().find_map(|change| match change.path() {
-            path if change.loses_data() => Some(format!("the data of {path} would be lost")),
-            path if change.field.resets_disk && has_disk => Some(format!("a new {path} makes its disk anew")),
-            _ => None,
-        })
-    }
-
     pub(super) fn into_step(self, input: &Input<'_>, target: &Target, desired: Option<&Desired>) -> Step {
-        let data_lost = self.data_lost(input.capabilities);
+        let data_lost = self.changes.iter().find(|change| change.loses_data()).map(Change::path);
         let stake = Stake {
             action: self.action,
-            capabilities: input.capabilities,
             guest: self.guest,
             data_lost: data_lost.as_deref(),
-            was_protected: self.was_protected,
             interrupts: self.interrupts,
             hourly_cost_delta: self.hourly_cost_delta,
+            bills: input.capabilities.bills,
         };
         let ((class, class_reason), spends) = (classify(&stake), spends(&stake));
         let removes = matches!(self.action, Action::Delete | Action::Release);
@@ -72,38 +54,29 @@ impl<'a> Draft<'a> {
         let recorded = desired.and_then(|desired| desired.record.spec_digest.as_deref());
         let provider_id = self.guest.map(|guest| guest.id.to_string());
         let changes: Vec<_> = self.changes.iter().map(Change::reveal).collect();
-        // What is not part of this step must not cost it its approval: only a guest that is made or taken over is to become all
-        // that is desired.
-        let covers_all = matches!(self.action, Action::Create | Action::Replace | Action::Adopt);
-        let desires = desired.filter(|_| covers_all).map(|desired| {
-            json!({
-                "spec": new_spec_digest,
-                "run": desired.run.map(|run| format!("{run:?}")),
-                "pinned": desired.provider_id,
-                "deletionPolicy": format!("{:?}", desired.deletion_policy),
-            })
-        });
-        let effects: Vec<_> = self.effects.iter().map(Change::reveal).collect();
-        let mut depends_on: Vec<_> = desired.iter().flat_map(|desired| &desired.depends_on).collect();
-        depends_on.sort_unstable();
-        depends_on.dedup();
+        // What is not part of this step must not cost it its approval: only a guest that is made is made from all.
+        let makes = desired.filter(|_| matches!(self.action, Action::Create | Action::Replace));
         // An object that is only previewed has no uid yet: what is approved then must be what is done afterwards.
         let begins = matches!(self.action, Action::Create | Action::Adopt);
         let uid = desired.filter(|_| !begins).map(|desired| &desired.uid);
         let digest = input.key.digest(&json!({
             "cluster": input.cluster,
-            "environment": input.environment_uid,
+            "environment": input.environment,
             "target": target,
             "uid": uid,
             "action": self.action,
             "guest": provider_id,
             "mark": mark.map(|mark| json!([mark.owner_uid, mark.intent])),
+            "purpose": (self.action == Action::Restart).then_some(&self.reason),
+            "pinned": makes.and_then(|desired| desired.provider_id.as_ref()),
+            "run": makes.and_then(|desired| desired.run).map(|run| format!("{run:?}")),
             "changes": changes,
-            "effects": effects,
-            "desired": desires,
-            "dependsOn": depends_on,
+            "spec": makes.and(new_spec_digest.as_ref()),
             "class": class,
+            "classReason": class_reason,
             "createFirst": self.create_first,
+            "hourlyCostDelta": self.hourly_cost_delta,
+            "spends": spends,
             "interrupts": self.interrupts,
         }));
         Step {

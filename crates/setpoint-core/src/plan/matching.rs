@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use setpoint_api::step::{Refusal, Waiting, WaitsOn};
+use setpoint_api::step::{Refusal, Target, Waiting, WaitsOn};
 
 use super::index::Index;
 use super::{Input, Orphans};
@@ -36,42 +36,29 @@ pub(super) struct Guests<'a> {
     by_owner: Index<'a, Guest>,
 }
 
-/// For each desire, in their order, what was found. Of several that claim a guest, whoever holds it keeps it, and the others
-/// are refused.
+/// For each desire, in their order, what was found. A guest that two of them claim is given to neither.
 pub(super) fn matches<'a>(guests: &Guests<'a>) -> Vec<Match<'a>> {
     let desired = guests.input.desired;
     let mut found: Vec<Match<'a>> = desired.iter().map(|desired| guests.find(desired)).collect();
     let claims = Index::of(
         desired.iter().zip(&found).filter_map(|(desired, found)| claimed_id(desired, found).map(|id| (id, desired))),
     );
-    let mut holders: BTreeMap<&str, Option<&Desired>> = BTreeMap::new();
+    // The first two that claim a guest: one of them is another than oneself.
+    let mut rivals: BTreeMap<&str, Vec<&Target>> = BTreeMap::new();
     for (desired, found) in desired.iter().zip(&mut found) {
         let Some(id) = claimed_id(desired, found).filter(|id| claims.is_shared(id)) else { continue };
-        let holder = *holders.entry(id).or_insert_with(|| guests.holder(id, claims.get(id)));
-        if holder.is_some_and(|holder| holder.target == desired.target) {
-            continue;
-        }
-        // Who loses a guest that was never theirs is told nothing else: that it belongs to somebody is enough.
-        if let Match::Refused(_) = found {
-            continue;
-        }
-        let rival = holder.or_else(|| {
-            claims.get(id).filter(|rival| rival.target != desired.target).min_by_key(|rival| &rival.target)
+        let first_two = rivals.entry(id).or_insert_with(|| {
+            let mut all: Vec<&Target> = claims.get(id).map(|rival| &rival.target).collect();
+            all.sort_unstable();
+            all.truncate(2);
+            all
         });
-        let Some(rival) = rival else { continue };
-        *found = refused(desired, "spec.providerId", claimed_by(desired, rival, id, holder.is_some()));
+        if let Some(rival) = first_two.iter().find(|rival| ***rival != desired.target) {
+            let message = format!("guest {} is also claimed by {rival}; only one of them can have it", Printable(id),);
+            *found = refused(desired, "spec.providerId", message);
+        }
     }
     found
-}
-
-/// Why a desire does not get a guest. People who may read it need not be able to read other namespaces.
-fn claimed_by(desired: &Desired, rival: &Desired, id: &str, is_held: bool) -> String {
-    let who = match rival.target.namespace == desired.target.namespace {
-        true => rival.target.to_string(),
-        false => format!("a {} of another namespace", rival.target.kind),
-    };
-    let also = if is_held { "already" } else { "also" };
-    format!("guest {} is {also} claimed by {who}; only one of them can have it", Printable(id))
 }
 
 /// The guest that a desire takes for its own. An object that is being deleted claims only what is marked as its own.
@@ -100,23 +87,6 @@ impl<'a> Guests<'a> {
                 guests.iter().filter_map(|guest| Some((&*our_mark(guest, input.cluster)?.owner_uid, guest))),
             ),
         }
-    }
-
-    /// Of those that claim a guest, the one that holds it: whose mark it carries, else who has it on record, else who asked
-    /// for it first. Of desires that are only previewed, none came first.
-    fn holder(&self, id: &str, claimants: impl Iterator<Item = &'a Desired>) -> Option<&'a Desired> {
-        let marks: Vec<&Mark> = self.by_id.get(id).filter_map(|guest| our_mark(guest, self.input.cluster)).collect();
-        let rank = |desired: &Desired| {
-            let is_marked = marks.iter().any(|mark| mark.owner_uid == desired.uid);
-            (!is_marked, !desired.has_on_record(id))
-        };
-        let mut ranked: Vec<_> = claimants
-            .map(|desired| (rank(desired), desired.created_at.is_none(), desired.created_at, &*desired.uid, desired))
-            .collect();
-        ranked.sort_by(|one, other| (one.0, one.1, one.2, one.3).cmp(&(other.0, other.1, other.2, other.3)));
-        let (rank, is_previewed, .., first) = *ranked.first()?;
-        let is_alone = ranked.get(1).is_none_or(|second| second.0 != rank);
-        (is_alone || !is_previewed).then_some(first)
     }
 
     fn find(&self, desired: &'a Desired) -> Match<'a> {
@@ -155,7 +125,7 @@ impl<'a> Guests<'a> {
                 format!("guest {id} belongs to another control plane ({})", Printable(&mark.cluster))
             }
             Some(mark) if mark.owner_uid != desired.uid => {
-                format!("guest {id} belongs to another object already")
+                format!("guest {id} belongs to another object (uid {})", Printable(&mark.owner_uid))
             }
             None if !self.input.capabilities.adopts => {
                 format!("guest {id} is not ours, and {} cannot adopt", self.input.capabilities.deployer)
@@ -207,11 +177,6 @@ impl<'a> Guests<'a> {
 
     fn kept(&self, desired: &Desired) -> Option<&'a Guest> {
         desired.kept(self.by_owner.get(&desired.uid), self.input.key)
-    }
-
-    /// A guest that a desire has beside the one that is kept.
-    pub(super) fn surplus_of<'g>(&'g self, desired: &'g Desired, kept: &Guest) -> Option<&'a Guest> {
-        self.by_owner.get(&desired.uid).find(|guest| guest.id != kept.id)
     }
 
     /// What the calls that were begun for an object are judged by.

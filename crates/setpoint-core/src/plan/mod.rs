@@ -32,8 +32,6 @@ pub const GUEST: &str = "Guest";
 pub struct Input<'a> {
     /// The environment's name, for people.
     pub environment: &'a str,
-    /// The environment's uid: another may have had its name.
-    pub environment_uid: &'a str,
     /// This control plane's identity: a mark that names another one is foreign.
     pub cluster: &'a str,
     pub capabilities: &'a Capabilities,
@@ -162,8 +160,7 @@ fn surplus_outcomes(input: &Input<'_>, guests: &Guests<'_>, ordered: &[Outcome])
         }
         let waiting = outcome.waiting.iter().map(|waiting| &waiting.target);
         let refused = outcome.refused.iter().map(|refusal| &refusal.target);
-        let fate = if outcome.awaits_surplus { Fate::AsDesired } else { Fate::Stuck };
-        fates.extend(waiting.chain(refused).map(|target| (target, fate)));
+        fates.extend(waiting.chain(refused).map(|target| (target, Fate::Stuck)));
     }
     let fate = |owner: Option<&Desired>| owner.and_then(|owner| fates.get(&owner.target)).copied();
     let outcome = |surplus: &Surplus<'_>| surplus_outcome(input, surplus, fate(surplus.of).unwrap_or(Fate::AsDesired));
@@ -196,30 +193,22 @@ impl ChangeSet {
     }
 
     fn count(&self, unchanged: usize) -> Counts {
+        let mut kinds: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
+        for step in &self.steps {
+            kinds.entry(&step.target).or_default().insert(step.action);
+        }
+        let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
+        let creates = |actions: &BTreeSet<Action>| actions.contains(&Action::Create);
+        let deletes = |actions: &BTreeSet<Action>| actions.contains(&Action::Delete);
         let distinct = |targets: BTreeSet<&Target>| number(targets.len());
         Counts {
+            creates: count(&creates),
+            updates: count(&|actions| !creates(actions) && !deletes(actions)),
+            deletes: count(&deletes),
             unchanged: number(unchanged),
             waiting: distinct(self.waiting.iter().map(|waiting| &waiting.target).collect()),
             refused: distinct(self.refused.iter().map(|refusal| &refusal.target).collect()),
-            ..counts(&self.steps)
         }
-    }
-}
-
-/// How much some steps do.
-pub fn counts(steps: &[Step]) -> Counts {
-    let mut kinds: BTreeMap<&Target, BTreeSet<Action>> = BTreeMap::new();
-    for step in steps {
-        kinds.entry(&step.target).or_default().insert(step.action);
-    }
-    let count = |counts: &dyn Fn(&BTreeSet<Action>) -> bool| number(kinds.values().filter(|k| counts(k)).count());
-    let creates = |actions: &BTreeSet<Action>| actions.contains(&Action::Create);
-    let deletes = |actions: &BTreeSet<Action>| actions.contains(&Action::Delete);
-    Counts {
-        creates: count(&creates),
-        updates: count(&|actions| !creates(actions) && !deletes(actions)),
-        deletes: count(&deletes),
-        ..Counts::default()
     }
 }
 

@@ -19,8 +19,6 @@ pub(super) struct Outcome {
     pub(super) steps: Vec<Step>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) refused: Vec<Refusal>,
-    /// Whether it waits only until the guests that it has too many are gone.
-    pub(super) awaits_surplus: bool,
 }
 
 impl Outcome {
@@ -46,10 +44,7 @@ pub(super) fn outcome<'a>(guests: &Guests<'a>, desired: &'a Desired, found: Matc
         return Outcome::waits(&desired.target, None, WaitsOn::Observation, message);
     }
     match found {
-        // What is seen may come from a call whose outcome is not known yet, as a mark that was just taken off.
-        Match::Waiting(waiting) => {
-            planning.unless_unsettled(|_| Outcome { waiting: vec![*waiting], ..Outcome::default() })
-        }
+        Match::Waiting(waiting) => Outcome { waiting: vec![*waiting], ..Outcome::default() },
         // What is not its own is not removed with it.
         Match::Refused(_) if desired.deletion.is_some() => Outcome::default(),
         Match::Refused(refusal) => Outcome { refused: vec![*refusal], ..Outcome::default() },
@@ -81,13 +76,8 @@ pub(super) fn surplus_outcome(input: &Input<'_>, surplus: &Surplus<'_>, owner_fa
         return Outcome::waits(&target, Some(action), on, format!("{reason}; {why}"));
     }
     let saved = guest.hourly_price.map(|price| -price).filter(|_| !is_retained);
-    let draft = Draft {
-        guest: Some(guest),
-        interrupts: action == Action::Delete && runs(input, guest) != Reading::Known(false),
-        was_protected: surplus.of.is_some_and(|owner| owner.record.was_protected),
-        hourly_cost_delta: saved,
-        ..Draft::new(action, reason, Origin::Unrecorded)
-    };
+    let draft =
+        Draft { guest: Some(guest), hourly_cost_delta: saved, ..Draft::new(action, reason, Origin::Unrecorded) };
     let mut step = draft.into_step(input, &target, None);
     if let Fate::Changed { last_step } = owner_fate {
         step.depends_on.push(last_step.to_owned());
@@ -111,8 +101,8 @@ fn surplus_obstacle(
         None if input.policy.orphans == Orphans::Report => {
             Some((WaitsOn::Policy, "the environment's policy is to report it".to_owned()))
         }
-        Some(owner) if action == Action::Delete && owner.protection().is_some() => {
-            Some((WaitsOn::Policy, owner.protection().unwrap_or_default()))
+        Some(owner) if owner.protected && action == Action::Delete => {
+            Some((WaitsOn::Policy, "which is protected".to_owned()))
         }
         _ if !able => Some((WaitsOn::Policy, format!("{} is not able to", capabilities.deployer))),
         // What cannot be seen may be the better one of the two.
@@ -193,8 +183,8 @@ impl<'a> Planning<'_, 'a> {
     /// Why the guest cannot be made anew, if it cannot.
     fn cannot_replace(&self) -> Option<String> {
         let capabilities = self.input.capabilities;
-        if let Some(protection) = self.desired.protection() {
-            return Some(protection);
+        if self.desired.protected {
+            return Some("it is protected".to_owned());
         }
         if self.desired.provider_id.is_some() && !capabilities.chooses_ids {
             return Some(format!("{} would give it another id than the one it insists on", capabilities.deployer));
@@ -208,11 +198,8 @@ impl<'a> Planning<'_, 'a> {
             return Outcome::default();
         }
         let target = &self.desired.target;
-        if let Some(protection) = self.desired.protection() {
-            let message = match self.desired.protected {
-                true => format!("{protection}: remove setpoint.dev/protected first"),
-                false => format!("{protection}: write it with protected: false first"),
-            };
+        if self.desired.protected {
+            let message = "it is protected: remove setpoint.dev/protected first".to_owned();
             return Outcome::waits(target, Some(Action::Delete), WaitsOn::Policy, message);
         }
         if !self.input.capabilities.creates {
@@ -221,8 +208,6 @@ impl<'a> Planning<'_, 'a> {
         }
         let draft = Draft {
             guest: Some(guest),
-            interrupts: runs(self.input, guest) != Reading::Known(false),
-            was_protected: self.desired.record.was_protected,
             hourly_cost_delta: guest.hourly_price.map(|price| -price),
             ..Draft::new(Action::Delete, self.desired.farewell(), Origin::Desired)
         };
@@ -245,19 +230,9 @@ impl<'a> Planning<'_, 'a> {
     /// Brings a guest that is there to what is desired: config first, then whether it runs.
     fn converge(&self, guest: &'a Guest) -> Outcome {
         let diff = self.unmuted_diff(guest);
-        let mut changes = Changes::of(&diff);
-        let kept = self.keep_protected(&mut changes);
+        let changes = Changes::of(&diff);
         let obstacle = self.cannot_replace();
         let is_replaced = !changes.replaced.is_empty() && obstacle.is_none();
-        if let Some(surplus) = self.guests.surplus_of(self.desired, guest).filter(|_| is_replaced) {
-            let message = format!(
-                "{} would replace it, and first its guest {} goes, which is one too many",
-                listed(&changes.replaced),
-                Printable(&surplus.id)
-            );
-            let waits = Outcome::waits(&self.desired.target, Some(Action::Replace), WaitsOn::Dependency, message);
-            return Outcome { awaits_surplus: true, ..waits };
-        }
         // A new guest can be made with what the old one could not be changed to.
         let refused = if is_replaced { Vec::new() } else { self.unchangeable(&diff) };
         let mut outcome = Outcome { refused, ..Outcome::default() };
@@ -275,26 +250,11 @@ impl<'a> Planning<'_, 'a> {
             let waiting = Outcome::waits(&self.desired.target, Some(Action::Replace), WaitsOn::Policy, message);
             outcome.waiting.extend(waiting.waiting);
         }
-        outcome.waiting.extend(kept);
         outcome.waiting.extend(self.unread(&diff, guest));
         let steps = self.unless_busy(guest, self.steps(drafts));
         outcome.steps = steps.steps;
         outcome.waiting.extend(steps.waiting);
         outcome
-    }
-
-    /// Takes out of the changes what would lose the data of a protected volume, and says so.
-    fn keep_protected(&self, changes: &mut Changes<'a>) -> Vec<Waiting> {
-        let is_protected =
-            |change: &Change<'a>| self.desired.protected_volumes.iter().any(|name| change.key == Some(&**name));
-        let kept = changes.written.extract_if(.., |change| change.loses_data() && is_protected(change));
-        let waiting = kept.map(|change| Waiting {
-            target: self.desired.target.clone(),
-            action: Some(Action::Update),
-            on: WaitsOn::Policy,
-            message: format!("the data of {} would be lost, and it is protected", change.path()),
-        });
-        waiting.collect()
     }
 
     /// What differs. What is muted is left out as long as it is drift; a change of the desire is carried out.
@@ -317,7 +277,6 @@ impl<'a> Planning<'_, 'a> {
             changes: diff.changes.clone(),
             interrupts: true,
             create_first: self.input.capabilities.creates_before_delete && !is_pinned,
-            was_protected: self.desired.record.was_protected,
             hourly_cost_delta: self.hourly_cost_delta(guest),
             ..Draft::new(Action::Replace, reason, origin)
         }
@@ -336,8 +295,7 @@ impl<'a> Planning<'_, 'a> {
             drafts.push(Draft {
                 guest: Some(guest),
                 changes: changes.written.clone(),
-                interrupts: (update_restarts || changes.written.iter().any(Change::remounts))
-                    && runs != Reading::Known(false),
+                interrupts: update_restarts && runs != Reading::Known(false),
                 hourly_cost_delta: if starts || !changes.grown.is_empty() { counted_later } else { delta },
                 ..Draft::new(Action::Update, reason, origin)
             });
@@ -368,7 +326,6 @@ impl<'a> Planning<'_, 'a> {
                 let reason = format!("for {} to take effect", names(&changes.restarted));
                 drafts.push(Draft {
                     guest: Some(guest),
-                    effects: changes.restarted.clone(),
                     interrupts: true,
                     hourly_cost_delta: Some(Price::ZERO),
                     ..Draft::new(Action::Restart, reason, self.origin(guest))

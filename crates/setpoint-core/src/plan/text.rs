@@ -121,7 +121,7 @@ fn title(step: &Step) -> String {
         Action::Delete | Action::Release => "  -",
         Action::Replace if step.create_first => "+/-",
         Action::Replace => "-/+",
-        Action::Update | Action::Grow | Action::Start | Action::Stop | Action::Restart | Action::Loosen => "  ~",
+        Action::Update | Action::Grow | Action::Start | Action::Stop | Action::Restart => "  ~",
     };
     let guest = match &step.provider_id {
         Some(id) if !step.target.namespace.is_empty() => format!(" (guest {id})"),
@@ -142,7 +142,6 @@ pub(super) fn verb(action: Action) -> &'static str {
         Action::Replace => "replace",
         Action::Release => "release",
         Action::Delete => "delete",
-        Action::Loosen => "loosen",
     }
 }
 

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, Taint};
-use setpoint_api::tenancy::NODE_LABEL;
 
 use super::resources::{self, Amounts};
 use super::terms::{Tallies, Term};
@@ -47,12 +46,7 @@ pub struct Board {
     /// How many Pods of each controller are on each node.
     siblings: BTreeMap<Arc<str>, BTreeMap<Arc<str>, usize>>,
     pub(super) tallies: Tallies,
-    /// How many nodes each Environment has.
-    environments: BTreeMap<Arc<str>, usize>,
 }
-
-/// The Environments that a Pod's ServiceAccount may not use: it is put on none of their nodes.
-pub type Barred = BTreeSet<Arc<str>>;
 
 /// A Pod that takes up room.
 #[derive(Debug, Clone)]
@@ -72,37 +66,26 @@ impl NodeState {
             allocatable: Amounts::read(status.and_then(|status| status.allocatable.as_ref())),
         }
     }
-
-    /// The Environment that it is of.
-    pub fn environment(&self) -> Option<&str> {
-        self.labels.get(NODE_LABEL).map(String::as_str)
-    }
 }
 
 impl Board {
     /// Takes in a node as it is now. Whether anything changed that decides.
     pub fn set_node(&mut self, node: NodeState) -> bool {
-        if self.nodes.get(&node.name).is_some_and(|known| *known == node) {
-            return false;
+        match self.nodes.get_mut(&node.name) {
+            Some(known) if *known == node => false,
+            Some(known) => {
+                *known = node;
+                true
+            }
+            None => {
+                self.nodes.insert(node.name.clone(), node);
+                true
+            }
         }
-        self.remove_node(&node.name.clone());
-        if let Some(environment) = node.environment() {
-            *self.environments.entry(environment.into()).or_default() += 1;
-        }
-        self.nodes.insert(node.name.clone(), node);
-        true
     }
 
     pub fn remove_node(&mut self, name: &str) {
-        let Some(node) = self.nodes.remove(name) else { return };
-        if let Some(environment) = node.environment() {
-            decrease(&mut self.environments, &Arc::from(environment));
-        }
-    }
-
-    /// The Environments that have nodes.
-    pub fn environments(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.environments.keys()
+        self.nodes.remove(name);
     }
 
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &NodeState> {

@@ -23,6 +23,6 @@ pub mod terms;
 mod tests;
 pub mod tolerations;
 
-pub use board::{Barred, Board, NodeState};
+pub use board::{Board, NodeState};
 pub use place::place;
 pub use refusal::Refusal;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
-use super::board::{Barred, Board, HostPort, NodeState, Usage, host_ports};
+use super::board::{Board, HostPort, NodeState, Usage, host_ports};
 use super::refusal::Refusal;
 use super::resources::{self, Amounts, CPU, PODS};
 use super::spread::{self, Spread};
@@ -15,23 +15,19 @@ use super::{node_affinity, tolerations};
 /// A node with this label runs the commands of containers and no images.
 pub const NEEDS_COMMAND: &str = "setpoint.dev/needs-command";
 
-/// Why a Pod is not put on a node of an Environment that it is barred from.
-const NOT_GRANTED: &str = "node(s) are of an Environment that the Pod's ServiceAccount may not use";
-
 /// The node that a Pod should be put on; or why there is none. It is not placed yet.
 ///
 /// Of the nodes that it fits on it gets the one that fewest of its taints speak against, then the one that it would like
 /// most, then the one with fewest of its kind, then the one with the most room, then the first by name.
-pub fn place(pod: &Pod, board: &mut Board, barred: &Barred) -> Result<Arc<str>, Refusal> {
+pub fn place(pod: &Pod, board: &mut Board) -> Result<Arc<str>, Refusal> {
     let nothing = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&nothing);
     let question = Question::of(pod, spec, board);
     let mut refusal = Refusal::default();
     let mut best: Option<(Rank, &NodeState)> = None;
     for node in board.nodes() {
-        let reasons = question.reasons_against(node, board, barred);
+        let reasons = question.reasons_against(node, board);
         if !reasons.is_empty() {
-            refusal.lacks_grant |= reasons.iter().any(|reason| reason == NOT_GRANTED);
             refusal.note(reasons);
             continue;
         }
@@ -89,7 +85,7 @@ impl<'p> Question<'p> {
     }
 
     /// Why the Pod does not fit on a node. The first kind of reason is told; of what there is too little, everything.
-    fn reasons_against(&self, node: &NodeState, board: &Board, barred: &Barred) -> Vec<String> {
+    fn reasons_against(&self, node: &NodeState, board: &Board) -> Vec<String> {
         let spec = self.spec;
         let one = |reason: &str| vec![reason.to_owned()];
         if node.is_unschedulable && !tolerates_cordon(spec) {
@@ -101,9 +97,6 @@ impl<'p> Question<'p> {
         }
         if !node_affinity::is_wanted(spec, node) {
             return one("node(s) didn't match Pod's node affinity/selector");
-        }
-        if node.environment().is_some_and(|environment| barred.contains(environment)) {
-            return one(NOT_GRANTED);
         }
         if !self.has_commands && node.labels.get(NEEDS_COMMAND).is_some_and(|value| value == "true") {
             return one("node(s) run processes, and a container has no command");

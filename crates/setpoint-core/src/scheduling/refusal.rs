@@ -9,8 +9,6 @@ pub struct Refusal {
     pub nodes: usize,
     /// How many nodes each reason was found on. A node may have several.
     pub reasons: BTreeMap<String, usize>,
-    /// Whether the Pod would be looked at otherwise if its ServiceAccount were given the right to use an Environment.
-    pub lacks_grant: bool,
 }
 
 impl Refusal {

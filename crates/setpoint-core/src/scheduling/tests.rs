@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
 use super::resources::{self, Amounts};
-use super::{Barred, Board, NodeState, place};
+use super::{Board, NodeState, place};
 
 fn pod(name: &str, spec: Value) -> Arc<Pod> {
     let mut pod = json!({
@@ -43,43 +43,7 @@ fn board(nodes: Vec<NodeState>) -> Board {
 
 /// Where a Pod goes, or why it does not.
 fn answer(pod: &Pod, board: &mut Board) -> String {
-    place(pod, board, &Barred::new()).map_or_else(|refusal| refusal.to_string(), |node| node.to_string())
-}
-
-#[test]
-fn a_pod_comes_to_no_environment_that_its_account_may_not_use() {
-    let of = |environment: &str| json!({"labels": {"setpoint.dev/environment": environment}});
-    let nodes = vec![node("a", of("gpu")), node("b", of("local")), node("c", json!({}))];
-    let rows: [(&str, &[&str], Value, &str); 5] = [
-        ("it may use all", &[], json!({}), "a"),
-        ("it may not use one", &["gpu"], json!({}), "b"),
-        ("a node of no Environment is everybody's", &["gpu", "local"], json!({}), "c"),
-        (
-            "it may not use the one that it asks for",
-            &["gpu"],
-            json!({"nodeSelector": {"setpoint.dev/environment": "gpu"}}),
-            "0/3 nodes are available: 1 node(s) are of an Environment that the Pod's ServiceAccount may not use, \
-             2 node(s) didn't match Pod's node affinity/selector.",
-        ),
-        (
-            "it asks for another that is not there",
-            &["gpu"],
-            json!({"nodeSelector": {"setpoint.dev/environment": "lab"}}),
-            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
-        ),
-    ];
-    for (name, barred, spec, expected) in rows {
-        let barred: Barred = barred.iter().map(|environment| Arc::from(*environment)).collect();
-        let found = place(&pod("web", spec), &mut board(nodes.clone()), &barred);
-        let lacks_grant = found.as_ref().is_err_and(|refusal| refusal.lacks_grant);
-        let answer = found.map_or_else(|refusal| refusal.to_string(), |node| node.to_string());
-        assert_eq!(answer, expected, "{name}");
-        assert_eq!(lacks_grant, expected.contains("may not use"), "{name}");
-    }
-    let mut board = board(nodes);
-    board.set_node(node("b", of("lab")));
-    board.remove_node("a");
-    assert_eq!(board.environments().map(|it| &**it).collect::<Vec<_>>(), ["lab"], "Environments without nodes go");
+    place(pod, board).map_or_else(|refusal| refusal.to_string(), |node| node.to_string())
 }
 
 fn zones() -> Vec<NodeState> {

@@ -1,17 +1,18 @@
-//! No step is taken without its approvals, and no approval is used twice: row by row.
+//! Nobody acts without leave, and no leave serves twice: row by row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Entry, EntryState, Mode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, Mode, StepState, StepStatus};
 use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey};
 use setpoint_api::machine::{DoneStep, Intent, MAX_DONE};
 use setpoint_api::price::Price;
 use setpoint_api::review::{Decision, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
-use setpoint_core::authority::{Authorized, Input, Set, authorize};
+use setpoint_core::authority::{Authorized, Input, Set, authorize, close, is_unrecorded, record_done};
 use setpoint_core::gate::{Evidence, Signature, Usage, Verdict};
+use setpoint_core::intent::Outcome;
 
 const OWNER: &str = "uid-of-web";
 pub(crate) const EXPIRY_S: i64 = 600;
@@ -52,10 +53,9 @@ pub(crate) fn step(digest: &str) -> Step {
     }
 }
 
-pub(crate) fn done(digest: &str, set: Option<&str>, at: i64) -> DoneStep {
+fn done(digest: &str, set: Option<&str>, at: i64) -> DoneStep {
     let change_set = set.map(str::to_owned);
-    let (action, digest) = (action(digest), digest.to_owned());
-    DoneStep { action, digest, at: time(at), change_set, unseen: false, hourly_price: None }
+    DoneStep { action: action(digest), digest: digest.to_owned(), at: time(at), change_set, unseen: false }
 }
 
 fn tried(digest: &str, set: &str, at: i64) -> DoneStep {
@@ -72,7 +72,6 @@ pub(crate) fn intent(id: &str, digest: &str, set: Option<&str>, at: i64) -> Inte
         epoch: 1,
         provider_id: None,
         change_set: set.map(str::to_owned),
-        hourly_price: None,
     }
 }
 
@@ -88,26 +87,13 @@ pub(crate) struct Object<'a> {
     pub(crate) intents: &'a [Intent],
 }
 
-/// A change set, and the reviews that name its gate.
+/// A change set of carol's, and the reviews that name its gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) change_set: ChangeSet,
     pub(crate) reviews: Vec<(Review, Timestamp)>,
-    /// Whose right to approve was taken away.
-    pub(crate) without_right: Vec<&'static str>,
-}
-
-pub(crate) fn entry(digest: &str, object: &str, generation: i64, at: i64) -> Entry {
-    Entry {
-        digest: digest.to_owned(),
-        state: EntryState::Waiting,
-        message: None,
-        since: time(at),
-        object: Some(object.to_owned()),
-        generation: Some(generation),
-        wanted_at: Some(time(at)),
-        unwanted_since: None,
-    }
+    /// Whether it brings the object along otherwise than it is.
+    is_contradicted: bool,
 }
 
 impl Case {
@@ -117,18 +103,18 @@ impl Case {
             mode: Mode::Execute,
             objects: Vec::new(),
             deletes: Vec::new(),
-            requested_by: "dave".to_owned(),
-            steps: digests.iter().map(|digest| step(digest)).collect(),
-            generations: vec![GENERATION; digests.len()],
+            requested_by: "carol".to_owned(),
+            steps: Vec::new(),
             rules: Vec::new(),
         };
         let mut change_set = ChangeSet::new(name, spec);
         change_set.metadata.namespace = Some("shop".to_owned());
         change_set.metadata.uid = Some(format!("uid-{name}-{created}"));
         change_set.metadata.creation_timestamp = Some(Time(time(created)));
-        let entries = digests.iter().map(|digest| entry(digest, OWNER, GENERATION, created)).collect();
-        change_set.status = Some(ChangeSetStatus { entries, ..ChangeSetStatus::default() });
-        Case { change_set, reviews: Vec::new(), without_right: Vec::new() }
+        let steps = digests.iter().map(|digest| step(digest)).collect();
+        let object_generation = Some(GENERATION);
+        change_set.status = Some(ChangeSetStatus { steps, object_generation, ..ChangeSetStatus::default() });
+        Case { change_set, reviews: Vec::new(), is_contradicted: false }
     }
 
     pub(crate) fn uid(&self) -> &str {
@@ -139,14 +125,41 @@ impl Case {
         self.change_set.status.as_mut().expect("a status")
     }
 
-    /// The same with every entry changed.
-    pub(crate) fn each(mut self, change: impl Fn(&mut Entry)) -> Case {
-        self.status().entries.iter_mut().for_each(change);
+    /// The controller of an object made it.
+    pub(crate) fn asked_for(self, uid: &str) -> Case {
+        let owner = OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() };
+        self.with(|set| set.metadata.owner_references = Some(vec![owner]))
+    }
+
+    /// It is about the object since the write that made this its generation; nobody knows where none is said.
+    pub(crate) fn since(mut self, generation: Option<i64>) -> Case {
+        self.status().object_generation = generation;
         self
     }
 
-    pub(crate) fn in_state(self, state: EntryState) -> Case {
-        self.each(|entry| entry.state = state)
+    pub(crate) fn generation(&self) -> Option<i64> {
+        self.change_set.status.as_ref().and_then(|status| status.object_generation)
+    }
+
+    /// A user asked in it about the write that makes this the object's generation, as it is on record with each step.
+    pub(crate) fn asked_with_each(mut self, generation: i64) -> Case {
+        let steps = self.status().steps.clone();
+        let asked = steps.iter().map(|step| StepStatus {
+            id: step.id.clone(),
+            digest: step.digest.clone(),
+            state: StepState::Pending,
+            message: None,
+            since: time(0),
+            spent: false,
+            object: None,
+            generation: Some(generation),
+        });
+        self.status().step_states = asked.collect();
+        self
+    }
+
+    pub(crate) fn contradicted(self, is_contradicted: bool) -> Case {
+        Case { is_contradicted, ..self }
     }
 
     fn with(mut self, change: impl FnOnce(&mut ChangeSet)) -> Case {
@@ -169,7 +182,40 @@ impl Case {
         self.review("alice", Decision::Approve, digest, at)
     }
 
-    pub(crate) fn set(&self) -> Set<'_> {
+    fn record(mut self, digest: &str) -> Case {
+        let (id, digest) = (step(digest).id, digest.to_owned());
+        let (state, since) = (StepState::Done, time(0));
+        let recorded =
+            StepStatus { id, digest, state, message: None, since, spent: false, object: None, generation: None };
+        self.status().step_states.push(recorded);
+        self
+    }
+
+    fn begun(self, digest: &str, uid: &str) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| {
+            (step.state, step.object) = (StepState::Running, Some(uid.to_owned()));
+        });
+        case
+    }
+
+    /// It is about the write that makes this the object's generation, and this object where it was as it says once.
+    fn about(self, digest: &str, generation: i64, uid: Option<&str>) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| {
+            (step.state, step.generation) = (StepState::Approved, Some(generation));
+            step.object = uid.map(str::to_owned);
+        });
+        case
+    }
+
+    fn record_tried(self, digest: &str) -> Case {
+        let mut case = self.record(digest);
+        case.status().step_states.iter_mut().for_each(|step| (step.state, step.spent) = (StepState::Stale, true));
+        case
+    }
+
+    pub(crate) fn set(&self) -> Option<Set<'_>> {
         let evidence = self.reviews.iter().map(|(review, created_at)| Evidence {
             review,
             created_at: *created_at,
@@ -178,9 +224,10 @@ impl Case {
                 Some(_) => Signature::Valid { material: &review.spec.reviewer },
                 None => Signature::Unsigned,
             },
-            may_approve: !self.without_right.contains(&review.spec.reviewer.as_str()),
         });
-        Set { change_set: &self.change_set, evidence: evidence.collect() }
+        let steps = self.change_set.status.iter().flat_map(|status| &status.steps);
+        let digests = steps.map(|step| step.digest.as_str()).collect();
+        Set::of(&self.change_set, &digests, self.is_contradicted, evidence.collect(), BTreeSet::new())
     }
 }
 
@@ -256,23 +303,21 @@ pub(crate) fn ask_by(
 }
 
 fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Object<'_>, now: i64) -> Vec<Authorized> {
-    let sets: Vec<Set<'_>> = cases.iter().map(Case::set).collect();
+    let sets: Vec<Set<'_>> = cases.iter().filter_map(Case::set).collect();
     authorize(&Input {
         steps,
-        windows: &[],
         environment: "lab",
         owner: object.uid,
-        generation: object.generation,
+        generation: Some(object.generation),
         requested_by: "dave",
         done: object.done,
-        most_done: MAX_DONE,
         sets: &sets,
         approval: Some(approval),
         guardrails: None,
         expires_at: None,
         ledger: &[],
         intents: object.intents,
-        usage: &Usage::default(),
+        usage: Usage::default(),
         gpus: &BTreeMap::new(),
         cluster_uid: "cluster",
         now: time(now),
@@ -280,24 +325,17 @@ fn authorized(approval: &Approval, steps: &[Step], cases: &[Case], object: Objec
 }
 
 #[test]
-fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
-    use EntryState::{Blocked, Done, NotWanted, Rejected, Superseded, Tried};
+fn a_step_runs_by_the_leave_of_a_change_set_that_lists_exactly_it() {
     let asked = || Case::of("one", 0, &["a"]);
     let approved = || asked().approved("a", 10);
     let other = || Case::of("two", 5, &["a"]);
-    let rejected_by_bob = || asked().review("bob", Decision::Reject, "a", 10);
     let waits = "waits: Destructive: 0 of 1 approval";
     let rejected = "refused: rejected by bob";
     let full = |at: i64| (0..MAX_DONE).map(|number| done(&format!("x{number}"), Some("s"), at)).collect::<Vec<_>>();
-    let rule = |approvals| ApprovalRule { approvals, ..policy(approvals, false).rules.remove(0) };
-    let at_generation = |generation: Option<i64>| approved().each(|entry| entry.generation = generation);
-    let dear = || step("a").hourly_cost_delta.map(|_| "1".parse::<Price>().expect("a price"));
-    let shown = |delta: Option<Price>| approved().with(|set| set.spec.steps[0].hourly_cost_delta = delta);
     let rows = [
         ("nobody was asked", vec![], vec![], waits, ""),
         ("nobody answered", vec![asked()], vec![], waits, ""),
         ("it is approved", vec![approved()], vec![], "may run", "uid-one-0"),
-        ("a limit held it until now", vec![approved().in_state(Blocked)], vec![], "may run", "uid-one-0"),
         ("the approval is over", vec![asked().approved("a", 20 - EXPIRY_S)], vec![], waits, ""),
         ("another step was approved", vec![Case::of("one", 0, &["b"]).approved("b", 10)], vec![], waits, ""),
         (
@@ -307,21 +345,8 @@ fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
             waits,
             "",
         ),
+        ("who asked approves", vec![asked().review("carol", Decision::Approve, "a", 10)], vec![], waits, ""),
         ("who wrote the object approves", vec![asked().review("dave", Decision::Approve, "a", 10)], vec![], waits, ""),
-        (
-            "the right of who approved was taken away",
-            vec![Case { without_right: vec!["alice"], ..approved() }],
-            vec![],
-            waits,
-            "",
-        ),
-        (
-            "a ServiceAccount approves, and no rule lets it",
-            vec![asked().review("system:serviceaccount:shop:bot", Decision::Approve, "a", 10)],
-            vec![],
-            waits,
-            "",
-        ),
         ("a preview is approved", vec![approved().with(|set| set.spec.mode = Mode::Preview)], vec![], waits, ""),
         (
             "it is approved in another environment",
@@ -337,41 +362,25 @@ fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
             waits,
             "",
         ),
-        ("it has no entry yet", vec![approved().with(|set| set.status = None)], vec![], waits, ""),
+        ("it was made for this object", vec![approved().asked_for(OWNER)], vec![], "may run", "uid-one-0"),
+        ("it was made for another of this name", vec![approved().asked_for("gone")], vec![], waits, ""),
         (
-            "it is for another object of this name",
-            vec![approved().each(|entry| entry.object = Some("gone".to_owned()))],
+            "it was made before the object was written again",
+            vec![approved().since(Some(GENERATION - 1))],
             vec![],
             waits,
             "",
         ),
-        ("an edit left the step as it is", vec![at_generation(Some(GENERATION - 1))], vec![], "may run", "uid-one-0"),
-        ("a write went unseen", vec![at_generation(Some(GENERATION - 2))], vec![], waits, ""),
-        ("it was written while it was rejected", vec![at_generation(None)], vec![], waits, ""),
-        ("it was shown to cost more", vec![shown(dear())], vec![], "may run", "uid-one-0"),
+        ("nobody knows for which write it was made", vec![approved().since(None)], vec![], waits, ""),
+        ("it brings the object along otherwise", vec![approved().contradicted(true)], vec![], waits, ""),
         (
-            "more approvals were asked for when it was opened",
-            vec![approved().with(|set| set.spec.rules = vec![rule(2)])],
+            "what was rejected stays so though the object was written again",
+            vec![asked().review("bob", Decision::Reject, "a", 10).since(Some(GENERATION - 1)).contradicted(true)],
             vec![],
-            "waits: Destructive: 1 of 2 approvals",
+            rejected,
             "",
         ),
-        (
-            "fewer were, and the policy is stricter now",
-            vec![asked().with(|set| set.spec.rules = vec![rule(0)])],
-            vec![],
-            waits,
-            "",
-        ),
-        ("it closed as no longer wanted", vec![approved().in_state(NotWanted)], vec![], waits, ""),
-        ("another change set took its place", vec![approved().in_state(Superseded)], vec![], waits, ""),
-        (
-            "the other one is approved, and the older counts",
-            vec![asked(), other().approved("a", 10)],
-            vec![],
-            waits,
-            "",
-        ),
+        ("the other one is approved", vec![asked(), other().approved("a", 10)], vec![], "may run", "uid-two-5"),
         ("both are approved", vec![other().approved("a", 10), approved()], vec![], "may run", "uid-one-0"),
         (
             "a rejection holds everywhere",
@@ -381,71 +390,55 @@ fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
             "",
         ),
         (
-            "a rejection holds though the object was written again",
-            vec![rejected_by_bob().in_state(Rejected).each(|entry| entry.generation = None)],
-            vec![],
-            rejected,
-            "",
-        ),
-        (
-            "and for another object of this name",
-            vec![rejected_by_bob().in_state(Rejected).each(|entry| entry.object = Some("gone".to_owned()))],
-            vec![],
-            rejected,
-            "",
-        ),
-        (
-            "it is on record as rejected, and the review was deleted",
-            vec![approved().in_state(Rejected)],
-            vec![],
-            "refused: rejected by a review that was deleted since",
-            "",
-        ),
-        (
             "who rejected approves after all",
-            vec![asked().review("bob", Decision::Reject, "a", 10).review("bob", Decision::Approve, "a", 11)],
+            vec![
+                asked().review("bob", Decision::Reject, "a", 10).review("bob", Decision::Approve, "a", 11),
+                other().review("alice", Decision::Approve, "a", 10),
+            ],
             vec![],
             "may run",
             "uid-one-0",
         ),
+        ("it was done by this leave", vec![approved()], vec![done("a", Some("uid-one-0"), 0)], waits, ""),
+        ("it was tried by this leave", vec![approved()], vec![tried("a", "uid-one-0", 12)], waits, ""),
+        ("it is being taken for this object", vec![approved().begun("a", OWNER)], vec![], "may run", "uid-one-0"),
+        ("it was being taken for one that is gone", vec![approved().begun("a", "gone")], vec![], waits, ""),
         (
-            "who rejected withdraws that",
-            vec![approved().review("bob", Decision::Reject, "a", 11).review("bob", Decision::Withdraw, "a", 12)],
+            "the object is as it says",
+            vec![approved().about("a", GENERATION, Some(OWNER))],
             vec![],
             "may run",
             "uid-one-0",
         ),
+        ("the object is yet to be written", vec![approved().about("a", GENERATION + 1, None)], vec![], waits, ""),
+        ("the object was written otherwise", vec![approved().about("a", GENERATION - 1, None)], vec![], waits, ""),
+        ("it was for one that is gone", vec![approved().about("a", GENERATION, Some("gone"))], vec![], waits, ""),
         (
-            "somebody else who may approve withdraws it",
-            vec![approved().review("bob", Decision::Reject, "a", 11).review("carol", Decision::Withdraw, "a", 12)],
-            vec![],
-            "may run",
-            "uid-one-0",
+            "a rejection is not forgotten, however much was done since",
+            vec![asked().review("bob", Decision::Reject, "a", 10)],
+            full(12),
+            rejected,
+            "",
         ),
         (
-            "somebody else withdraws it who may not approve",
-            vec![Case {
-                without_right: vec!["carol"],
-                ..approved().review("bob", Decision::Reject, "a", 11).review("carol", Decision::Withdraw, "a", 12)
-            }],
+            "nor is one that came when its change set was over",
+            vec![asked().record_tried("a").review("bob", Decision::Reject, "a", 10), other().approved("a", 10)],
             vec![],
             rejected,
             "",
         ),
         (
-            "a withdrawal of before is none of this rejection",
-            vec![approved().review("carol", Decision::Withdraw, "a", 10).review("bob", Decision::Reject, "a", 11)],
+            "nor by an object that was written otherwise meanwhile",
+            vec![asked().review("bob", Decision::Reject, "a", 10).about("a", GENERATION - 1, None)],
             vec![],
             rejected,
             "",
         ),
-        ("it was done by these approvals", vec![approved()], vec![done("a", Some("uid-one-0"), 0)], waits, ""),
-        ("it was tried by these approvals", vec![approved()], vec![tried("a", "uid-one-0", 12)], waits, ""),
-        ("it is on the change set's own record as tried", vec![approved().in_state(Tried)], vec![], waits, ""),
-        ("it is on the change set's own record", vec![approved().in_state(Done)], vec![], waits, ""),
-        ("it was done without approvals since", vec![approved()], vec![done("a", None, 12)], waits, ""),
-        ("it was done without approvals before", vec![approved()], vec![done("a", None, -1)], "may run", "uid-one-0"),
-        ("it was done by another's approvals since", vec![approved()], vec![done("a", Some("s"), 12)], waits, ""),
+        ("it is on the change set's own record as tried", vec![approved().record_tried("a")], vec![], waits, ""),
+        ("it is on the change set's own record", vec![approved().record("a")], vec![], waits, ""),
+        ("it was done by nobody's leave since", vec![approved()], vec![done("a", None, 12)], waits, ""),
+        ("it was done by nobody's leave before", vec![approved()], vec![done("a", None, -1)], "may run", "uid-one-0"),
+        ("it was done by another's leave since", vec![approved()], vec![done("a", Some("s"), 12)], waits, ""),
         ("it was done before", vec![approved()], vec![done("a", Some("s"), 0)], "may run", "uid-one-0"),
         ("something else was done", vec![approved()], vec![done("b", Some("uid-one-0"), 12)], "may run", "uid-one-0"),
         ("the record does not reach back", vec![approved()], full(12), waits, ""),
@@ -459,71 +452,13 @@ fn a_step_runs_by_the_approvals_of_a_change_set_that_lists_exactly_it() {
 }
 
 #[test]
-fn a_step_runs_at_the_price_that_was_shown_or_less() {
-    let price = |text: Option<&str>| text.map(|text| text.parse::<Price>().expect("a price"));
-    let rows = [
-        ("the same", Some("0.30"), Some("0.30"), true),
-        ("less", Some("0.30"), Some("0.20"), true),
-        ("nothing any more", Some("0.30"), Some("0"), true),
-        ("more", Some("0.30"), Some("0.31"), false),
-        ("it was free", Some("0"), Some("0.01"), false),
-        ("it is not known any more", Some("0.30"), None, false),
-        ("it was never known", None, None, true),
-        ("it was not known then", None, Some("0.30"), false),
-    ];
-    for (name, shown, now, may_run) in rows {
-        let at = |price: Option<Price>| Step { hourly_cost_delta: price, spends: price.is_none(), ..step("a") };
-        let case = Case::of("one", 0, &["a"]).approved("a", 10).with(|set| set.spec.steps = vec![at(price(shown))]);
-        let object = Object { uid: OWNER, generation: GENERATION, done: &[], intents: &[] };
-        let answer = authorized(&policy(1, false), &[at(price(now))], &[case], object, 20).remove(0);
-        assert_eq!(answer.verdict == Verdict::Run, may_run, "{name}: {}", answer.verdict);
-    }
-}
-
-#[test]
-fn the_creation_that_finishes_a_replacement_needs_no_further_approval() {
-    let replace = |spec: &str| Step { action: Action::Replace, new_spec_digest: Some(spec.to_owned()), ..step("r") };
-    let create = |spec: &str, price: &str| Step {
-        new_spec_digest: Some(spec.to_owned()),
-        hourly_cost_delta: Some(price.parse().expect("a price")),
-        ..step("a")
-    };
-    let set =
-        || Case::of("one", 0, &["r"]).with(|set| set.spec.steps = vec![replace("new")]).in_state(EntryState::Tried);
-    let halved = |set: Option<&str>| DoneStep {
-        action: Action::Replace,
-        hourly_price: Some("0.30".parse().expect("a price")),
-        unseen: true,
-        ..done("r", set, 15)
-    };
-    let own = Some("uid-one-0");
-    let rows = [
-        ("it got as far as the removal", create("new", "0.30"), vec![halved(own)], own),
-        ("something else was done since", create("new", "0.30"), vec![halved(own), done("b", None, 16)], None),
-        ("the replacement was done", create("new", "0.30"), vec![DoneStep { unseen: false, ..halved(own) }], None),
-        ("something else is wanted", create("newer", "0.30"), vec![halved(own)], None),
-        ("it costs more", create("new", "0.31"), vec![halved(own)], None),
-        ("nothing was replaced", create("new", "0.30"), vec![], None),
-    ];
-    for (name, create, done, by) in rows {
-        let object = Object { uid: OWNER, generation: GENERATION, done: &done, intents: &[] };
-        let answer = authorized(&policy(1, false), std::slice::from_ref(&create), &[set()], object, 20).remove(0);
-        assert_eq!(answer.verdict == Verdict::Run, by.is_some(), "{name}: {}", answer.verdict);
-        assert_eq!(answer.by.as_deref(), by, "{name}");
-    }
-    let object = Object { uid: OWNER, generation: GENERATION + 1, done: &[halved(own)], intents: &[] };
-    let written = authorized(&policy(1, false), &[create("new", "0.30")], &[set()], object, 20).remove(0);
-    assert!(written.verdict.waits_for_people(), "the object was written since");
-}
-
-#[test]
-fn a_call_under_way_uses_its_approvals() {
+fn a_call_under_way_uses_its_leave() {
     let case = Case::of("one", 0, &["b"]).approved("b", 10);
     let rows = [
         ("nothing is under way", vec![], true),
-        ("the same, by these approvals", vec![intent("call", "b", Some("uid-one-0"), 15)], false),
-        ("the same, by those of another", vec![intent("call", "b", Some("s"), 15)], true),
-        ("something else, by these approvals", vec![intent("call", "c", Some("uid-one-0"), 15)], true),
+        ("the same, by this leave", vec![intent("call", "b", Some("uid-one-0"), 15)], false),
+        ("the same, by another's", vec![intent("call", "b", Some("s"), 15)], true),
+        ("something else, by this leave", vec![intent("call", "c", Some("uid-one-0"), 15)], true),
     ];
     for (name, intents, may_run) in rows {
         let object = Object { uid: OWNER, generation: GENERATION, done: &[], intents: &intents };
@@ -533,7 +468,34 @@ fn a_call_under_way_uses_its_approvals() {
 }
 
 #[test]
-fn the_start_that_finishes_a_restart_needs_no_further_approval() {
+fn what_used_an_approval_is_remembered_unless_it_is_proven_that_there_was_no_call() {
+    let was_done = || Outcome::Done { provider_id: "101".into() };
+    type Row<'a> = (&'a str, &'a str, Option<&'a str>, Outcome, Option<bool>);
+    let rows: [Row<'_>; 7] = [
+        ("a change that shows", "b", Some("s"), was_done(), Some(false)),
+        ("a change that does not show", "b", Some("s"), Outcome::Lost, Some(true)),
+        ("a change that does not show and needed no approval", "b", None, Outcome::Lost, None),
+        ("a change that shows and needed no approval", "b", None, was_done(), Some(false)),
+        ("a create that shows", "a", Some("s"), was_done(), Some(false)),
+        ("a create of which nothing is there", "a", Some("s"), Outcome::Lost, None),
+        ("a delete of what is still there", "c", Some("s"), Outcome::Lost, None),
+    ];
+    for (name, digest, set, outcome, unseen) in rows {
+        let record = close(Vec::new(), intent("call", digest, set, 0), &outcome, time(5));
+        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
+    }
+    for (name, set, unseen) in [
+        ("an approved replacement that got as far as the removal", Some("s"), Some(true)),
+        ("one that needed no approval", None, None),
+    ] {
+        let replace = Intent { action: Action::Replace, ..intent("call", "c", set, 0) };
+        let record = close(Vec::new(), replace, &Outcome::Removed { provider_id: "101".into() }, time(5));
+        assert_eq!(record.first().map(|step| step.unseen), unseen, "{name}");
+    }
+}
+
+#[test]
+fn the_start_that_finishes_a_restart_has_its_leave() {
     let start = |guest: &str| Step { action: Action::Start, provider_id: Some(guest.to_owned()), ..step("start") };
     let restart = |action: Action, set: Option<&str>| {
         vec![Intent { action, provider_id: Some("101".to_owned()), ..intent("call", "restart", set, 5) }]
@@ -569,14 +531,35 @@ fn approvals_in_different_change_sets_do_not_add_up() {
     let two = Case::of("two", 0, &["a"]).review("bob", Decision::Approve, "a", 10);
     let answer = ask(2, &["a"], &[one.clone(), two], &[], 20);
     assert!(answer[0].verdict.waits_for_people(), "{:?}", answer[0]);
+    assert_eq!(answer[0].asked, ["one", "two"]);
     let both = one.review("bob", Decision::Approve, "a", 10);
     assert_eq!(ask(2, &["a"], &[both], &[], 20)[0].verdict, Verdict::Run);
 }
 
 #[test]
-fn what_needs_no_approval_uses_none() {
+fn what_needs_no_leave_runs_by_nobodys() {
     let answer = ask(0, &["a"], &[Case::of("one", 0, &["a"]).approved("a", 10)], &[], 20);
     assert_eq!((&answer[0].verdict, &answer[0].by), (&Verdict::Run, &None));
+}
+
+#[test]
+fn what_used_an_approval_is_remembered_longest() {
+    let mut record = record_done(Vec::new(), done("kept", Some("s"), 0));
+    for number in 0..100 {
+        record = record_done(record, done(&format!("x{number}"), None, number));
+    }
+    assert_eq!((record.len(), record[0].digest.as_str()), (MAX_DONE, "kept"));
+    let again = record_done(record, done("x99", None, 200));
+    assert_eq!(again.iter().filter(|step| step.digest == "x99").count(), 1, "the same again is one entry");
+}
+
+#[test]
+fn an_object_stays_until_its_change_sets_remember_for_it() {
+    let case = Case::of("one", 0, &["a", "b"]);
+    let was_done = [done("a", Some(case.uid()), 10), done("b", None, 10)];
+    assert!(is_unrecorded(&case.set().unwrap(), &was_done));
+    assert!(!is_unrecorded(&case.clone().record("a").set().unwrap(), &was_done));
+    assert!(!is_unrecorded(&case.clone().record_tried("a").set().unwrap(), &was_done), "as tried it is on record");
 }
 
 #[test]

@@ -6,14 +6,14 @@ use jiff::SignedDuration;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Class, Effect, FieldChange, Origin, Refusal, Step};
 use setpoint_core::check::{Rule, Violation, check};
-use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Intent, Record, Run};
+use setpoint_core::desired::{Create, DeletionPolicy, Desired, Elsewhere, Intent, Run};
 use setpoint_core::observation::{Completeness, Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans};
-use setpoint_core::registry::{Capabilities, Field};
+use setpoint_core::registry::Capabilities;
 use setpoint_core::value::Value;
 
 use crate::fixture::{
-    CLUSTER, GIB, GPU, RACK, Scene, fields, foreign, guest, key, limited, machine, now, recorded, small, target, with,
+    CLUSTER, GIB, GPU, RACK, Scene, foreign, guest, key, machine, now, recorded, small, target, with,
 };
 
 const PASSWORD: &str = "correct-horse";
@@ -64,16 +64,6 @@ fn grows() -> Scene {
 
 fn replaces() -> Scene {
     one(Desired { fields: with(small(), "image", "alpine"), ..web() }, |guest| guest)
-}
-
-/// The image is written over the guest's own disk, which every stop empties.
-fn rewrites() -> Scene {
-    let image = Field { resets_disk: true, ..Field::new("image", Effect::InPlace) };
-    let rack = limited(|rack| rack.fields = Box::leak(Box::new([image])));
-    let images = |name: &str| fields([("image", name.into())]);
-    let known = recorded(Desired { fields: images("debian-12"), ..machine("web") }, "101");
-    let guest = guest("101", &known, images("debian-12"));
-    Scene::new(rack, vec![Desired { fields: images("alpine"), ..known }], vec![guest])
 }
 
 fn deletes() -> Scene {
@@ -263,10 +253,8 @@ fn rows_of_subject() -> Vec<Row> {
         row("adopting a guest that nobody insists on", Rule::GuestWrong, adopts, |scene, _| {
             scene.desired[0].provider_id = None;
         }),
-        row("for a guest that another has on record", Rule::ClaimedTwice, adopts, |scene, _| {
-            let id = scene.desired[0].provider_id.clone();
-            let record = Record { provider_id: id.clone(), ..Record::default() };
-            scene.desired.push(Desired { provider_id: id, record, ..machine("rival") });
+        row("for a guest that two claim", Rule::ClaimedTwice, updates, |scene, _| {
+            scene.desired.push(Desired { provider_id: Some("101".into()), ..machine("rival") });
         }),
         row("made while an earlier create may still show", Rule::OutcomeUnknown, creates, |scene, _| {
             scene.desired[0].record.intents = begun(Action::Create);
@@ -307,12 +295,6 @@ fn rows_of_subject() -> Vec<Row> {
         }),
         row("replaced though it is protected", Rule::DeleteProtected, replaces, |scene, _| {
             scene.desired[0].protected = true;
-        }),
-        row("deleted though a volume of it is protected", Rule::DeleteProtected, deletes, |scene, _| {
-            scene.desired[0].protected_volumes = vec!["data".into()];
-        }),
-        row("replaced though it has another guest", Rule::ReplaceCrowded, replaces, |scene, _| {
-            scene.observation.guests.push(guest("102", &web(), small()));
         }),
         row("changed though it is being deleted", Rule::DeletedChanged, updates, |scene, _| {
             scene.desired[0].deletion = Some(DeletionPolicy::Retain);
@@ -423,26 +405,6 @@ fn rows_of_stakes() -> Vec<Row> {
             first(set).hourly_cost_delta = None;
             first(set).class = Class::Disruptive;
         }),
-        row("a delete of what runs as if nothing ran", Rule::ClassTooLow, deletes, |_, set| {
-            first(set).class = Class::Benign;
-        }),
-        row("a delete of a disk that survives a stop", Rule::ClassTooLow, deletes, |scene, _| {
-            scene.capabilities = limited(|rack| rack.ephemeral_disks = false);
-            scene.observation.guests[0].config = Config::known(with(small(), "disk", 4 * GIB));
-        }),
-        row("a delete just after its protection was taken off", Rule::ClassTooLow, deletes, |scene, _| {
-            scene.desired[0].record.was_protected = true;
-        }),
-        row("a release of what costs money", Rule::ClassTooLow, releases, |scene, _| {
-            scene.observation.guests[0].hourly_price = Some(Price::from_micros(1));
-        }),
-        row("a new image over a disk that survives a stop", Rule::ClassTooLow, rewrites, |scene, _| {
-            scene.capabilities = limited(|rack| {
-                rack.ephemeral_disks = false;
-                rack.fields =
-                    Box::leak(Box::new([Field { resets_disk: true, ..Field::new("image", Effect::InPlace) }]));
-            });
-        }),
         row("a dearer update as if it were free", Rule::ClassTooLow, updates, |_, set| {
             first(set).hourly_cost_delta = Some(Price::from_micros(1));
         }),
@@ -481,7 +443,6 @@ fn rows_of_silence() -> Vec<Row> {
 fn violations(scene: &Scene, change_set: &ChangeSet) -> Vec<Violation> {
     let input = Input {
         environment: scene.capabilities.deployer,
-        environment_uid: "uid-of-lab",
         cluster: CLUSTER,
         capabilities: scene.capabilities,
         desired: &scene.desired,

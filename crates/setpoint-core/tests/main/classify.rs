@@ -5,7 +5,7 @@ use setpoint_api::step::{Action, Class};
 use setpoint_core::classify::{Stake, classify};
 use setpoint_core::observation::{Guest, Mark, Reading};
 
-use crate::fixture::{GIB, RACK, guest, limited, machine, small, with};
+use crate::fixture::{guest, machine, small};
 
 #[test]
 fn classes() {
@@ -18,19 +18,12 @@ fn classes() {
     let silent = holds(Reading::Absent);
     let nothing = Stake {
         action: Action::Create,
-        capabilities: &RACK,
         guest: None,
         data_lost: None,
-        was_protected: false,
         interrupts: false,
         hourly_cost_delta: None,
+        bills: false,
     };
-    let billed = limited(|rack| rack.bills = true);
-    let lasting = limited(|rack| rack.ephemeral_disks = false);
-    let silent_on_disks = limited(|rack| (rack.ephemeral_disks, rack.fields) = (false, &[]));
-    let with_disk = guest("101", &machine("web"), with(small(), "disk", 10 * GIB));
-    let costly = |guest: &Guest, price: &str| Guest { hourly_price: price.parse().ok(), ..guest.clone() };
-    let (at_ten_cents, for_nothing) = (costly(&ours, "0.10"), costly(&ours, "0"));
     let done = |action, guest| Stake { action, guest: Some(guest), ..nothing };
     let dollars = |text: &str| Some(text.parse::<Price>().unwrap());
     for (name, stake, class, reason) in [
@@ -43,22 +36,17 @@ fn classes() {
         ),
         (
             "a create where everything is billed and the price is not known",
-            Stake { capabilities: billed, ..nothing },
+            Stake { bills: true, ..nothing },
             Class::Spend,
             "costs money, and the price is not known",
         ),
         (
             "a create that costs nothing where others are billed",
-            Stake { capabilities: billed, hourly_cost_delta: dollars("0"), ..nothing },
+            Stake { bills: true, hourly_cost_delta: dollars("0"), ..nothing },
             Class::Benign,
             "nothing is there yet",
         ),
-        (
-            "an adoption",
-            done(Action::Adopt, &unmarked),
-            Class::Destructive,
-            "it was not made by us, and is managed from then on",
-        ),
+        ("an adoption", done(Action::Adopt, &unmarked), Class::Benign, "only our mark is written"),
         ("a release", done(Action::Release, &ours), Class::Benign, "only our mark is taken off"),
         ("an update in place", done(Action::Update, &with_data), Class::Benign, "nothing is interrupted"),
         (
@@ -75,22 +63,13 @@ fn classes() {
         ),
         (
             "an update that takes a volume out, whatever else it is",
-            Stake {
-                data_lost: Some("the data of volumes.data would be lost"),
-                hourly_cost_delta: dollars("-1"),
-                ..done(Action::Update, &ours)
-            },
+            Stake { data_lost: Some("volumes.data"), hourly_cost_delta: dollars("-1"), ..done(Action::Update, &ours) },
             Class::Destructive,
             "the data of volumes.data would be lost",
         ),
         (
             "a restart of what runs",
-            Stake {
-                interrupts: true,
-                hourly_cost_delta: dollars("0"),
-                capabilities: billed,
-                ..done(Action::Restart, &ours)
-            },
+            Stake { interrupts: true, hourly_cost_delta: dollars("0"), bills: true, ..done(Action::Restart, &ours) },
             Class::Disruptive,
             "it runs and is interrupted",
         ),
@@ -102,7 +81,7 @@ fn classes() {
         ),
         (
             "an update that costs less",
-            Stake { capabilities: billed, hourly_cost_delta: dollars("-1"), ..done(Action::Update, &ours) },
+            Stake { bills: true, hourly_cost_delta: dollars("-1"), ..done(Action::Update, &ours) },
             Class::Benign,
             "nothing is interrupted",
         ),
@@ -115,7 +94,7 @@ fn classes() {
         ("a start", done(Action::Start, &ours), Class::Benign, "it does not run"),
         (
             "a start where everything is billed",
-            Stake { capabilities: billed, ..done(Action::Start, &ours) },
+            Stake { bills: true, ..done(Action::Start, &ours) },
             Class::Spend,
             "costs money, and the price is not known",
         ),
@@ -124,73 +103,7 @@ fn classes() {
             "a delete of what we made and that holds nothing",
             done(Action::Delete, &ours),
             Class::Benign,
-            "made by us, does not run, and holds no data",
-        ),
-        (
-            "a delete of what runs",
-            Stake { interrupts: true, ..done(Action::Delete, &ours) },
-            Class::Disruptive,
-            "it runs and is interrupted",
-        ),
-        (
-            "a delete of a disk that survives a stop",
-            Stake { capabilities: lasting, ..done(Action::Delete, &with_disk) },
-            Class::Destructive,
-            "the data on its disk would be lost",
-        ),
-        (
-            "a replacement of a disk that survives a stop",
-            Stake { capabilities: lasting, ..done(Action::Replace, &with_disk) },
-            Class::Destructive,
-            "the data on its disk would be lost",
-        ),
-        (
-            "a delete of a disk where every stop empties it",
-            done(Action::Delete, &with_disk),
-            Class::Benign,
-            "made by us, does not run, and holds no data",
-        ),
-        (
-            "a delete of what has no disk of its own",
-            Stake { capabilities: lasting, ..done(Action::Delete, &ours) },
-            Class::Benign,
-            "made by us, does not run, and holds no data",
-        ),
-        (
-            "a delete where the deployer says nothing of disks",
-            Stake { capabilities: silent_on_disks, ..done(Action::Delete, &ours) },
-            Class::Destructive,
-            "whether its disk holds data is not known",
-        ),
-        (
-            "a delete just after its protection was taken off",
-            Stake { was_protected: true, ..done(Action::Delete, &ours) },
-            Class::Destructive,
-            "its protection was only just taken off",
-        ),
-        (
-            "an update just after its protection was taken off",
-            Stake { was_protected: true, ..done(Action::Update, &ours) },
-            Class::Benign,
-            "nothing is interrupted",
-        ),
-        (
-            "a release of what costs money",
-            done(Action::Release, &at_ten_cents),
-            Class::Spend,
-            "goes on costing $0.10 an hour",
-        ),
-        (
-            "a release of what costs nothing where others are billed",
-            Stake { capabilities: billed, ..done(Action::Release, &for_nothing) },
-            Class::Benign,
-            "only our mark is taken off",
-        ),
-        (
-            "a release where everything is billed and the price is not known",
-            Stake { capabilities: billed, ..done(Action::Release, &ours) },
-            Class::Spend,
-            "goes on costing money, and the price is not known",
+            "made by us, and holds no data",
         ),
         ("a delete of data", done(Action::Delete, &with_data), Class::Destructive, "its data would be lost"),
         (

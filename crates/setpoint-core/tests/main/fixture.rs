@@ -100,7 +100,6 @@ impl Scene {
         let key = key();
         plan(&Input {
             environment: self.environment,
-            environment_uid: self.environment,
             cluster: CLUSTER,
             capabilities: self.capabilities,
             desired: &self.desired,

@@ -9,7 +9,7 @@ use setpoint_api::price::Price;
 use setpoint_api::review::{self, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
 use setpoint_core::gate::{
-    Decision, Evidence, Gpus, Input, Level, Requesters, Signature, Usage, Verdict, gate, ledger_entry, prune, record,
+    Decision, Evidence, Gpus, Input, Requesters, Signature, Usage, Verdict, gate, ledger_entry, prune, record,
 };
 
 const ACTIONS: [Action; 6] =
@@ -59,19 +59,18 @@ impl World {
             review: &given.review,
             created_at: given.created_at,
             signature: given.key.as_deref().map_or(Signature::Unsigned, |material| Signature::Valid { material }),
-            may_approve: true,
         });
         let evidence: Vec<Evidence<'_>> = evidence.collect();
         gate(&Input {
             steps: &self.steps,
             approval: Some(&self.approval),
             guardrails: Some(&self.guardrails),
-            windows: &[],
             expires_at: None,
             evidence: &evidence,
+            used_nonces: &BTreeSet::new(),
             ledger: &self.ledger,
             under_way: &self.under_way,
-            usage: &self.usage,
+            usage: self.usage,
             gpus: &self.gpus,
             requesters: &Requesters::of_all(["carol"]),
             cluster_uid: "cluster",
@@ -233,7 +232,7 @@ fn ledger() -> impl Strategy<Value = Vec<LedgerEntry>> {
 fn usage() -> impl Strategy<Value = (Usage, BTreeMap<Target, Gpus>)> {
     let now = (prop::option::weighted(0.9, 0..5_u32), prop::option::weighted(0.9, 0..5_u32), 0..8_i64);
     (now, prop::collection::vec((0..3_u32, 0..3_u32), STEPS)).prop_map(|((instances, gpus, cost), drawn)| {
-        let usage = Level { instances, gpus, hourly_cost: Some(Price::from_micros(cost)) }.into();
+        let usage = Usage { instances, gpus, hourly_cost: Some(Price::from_micros(cost)) };
         let gpus = drawn.into_iter().enumerate();
         (usage, gpus.map(|(place, (held, wanted))| (target(&format!("s{place}")), Gpus { held, wanted })).collect())
     })
@@ -369,12 +368,12 @@ proptest! {
         });
         let instances = u32::try_from(instances.count()).unwrap();
         if let (Some(limit), true) = (limits.max_instances, instances > 0) {
-            prop_assert!(world.usage.all.instances.unwrap() + instances <= limit);
+            prop_assert!(world.usage.instances.unwrap() + instances <= limit);
         }
         let costs = running.iter().filter_map(|step| step.hourly_cost_delta).filter(|cost| *cost > Price::ZERO);
         let cost: Price = costs.sum();
         if let (Some(limit), true) = (limits.max_hourly_cost, cost > Price::ZERO) {
-            prop_assert!(world.usage.all.hourly_cost.unwrap() + cost <= limit);
+            prop_assert!(world.usage.hourly_cost.unwrap() + cost <= limit);
         }
     }
 

@@ -3,11 +3,10 @@
 use serde_json::{Value as Json, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{DoneStep, Machine, MachineStatus};
-use setpoint_api::pending::Certainty;
 use setpoint_api::step::Action;
 use setpoint_core::machine::{
-    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, pending,
-    settle, stood, unseen,
+    DRIFTED, READY, SYNCED, Seen, Standing, begin, condition, desire, is_news, is_released, next_status, settle, stood,
+    unseen, wanted,
 };
 use setpoint_core::observation::{Completeness, Config, Guest, Observation, Reading};
 use setpoint_core::plan::{ChangeSet, Input, Orphans, Policy, plan};
@@ -54,7 +53,6 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let policy = Policy { create: Default::default(), orphans: Orphans::Ignore };
     let change_set = plan(&Input {
         environment: "rack",
-        environment_uid: "uid-of-lab",
         cluster: CLUSTER,
         capabilities: &RACK,
         desired: &desired,
@@ -65,8 +63,7 @@ fn after(machine: &Machine, observation: &Observation) -> (MachineStatus, Change
     let seen = Seen { cluster: CLUSTER, capabilities: &RACK, key: &key, observation };
     let settlement = settle(&machine.status.clone().unwrap_or_default(), &desired[0], &seen);
     let standing = Standing::of(&change_set, &[], !settlement.intents.is_empty());
-    let pending = pending(machine, &change_set, &settlement, &seen, |_| true);
-    (next_status(machine, &desired[0], &settlement, &seen, &standing, pending, now()), change_set)
+    (next_status(machine, &desired[0], &settlement, &seen, &standing, wanted(&change_set), now()), change_set)
 }
 
 #[test]
@@ -382,17 +379,16 @@ fn a_call_has_one_id_until_something_is_done() {
     let machine = known(|machine| machine["metadata"]["generation"] = json!(2));
     let (status, change_set) = after(&machine, &look(vec![]));
     let step = &change_set.steps[0];
-    let one = begin(&status, "uid-web", step, None, None, 1, now()).expect("an intent");
-    let again = begin(&status, "uid-web", step, None, None, 2, now()).expect("an intent");
+    let one = begin(&status, "uid-web", step, None, 1, now()).expect("an intent");
+    let again = begin(&status, "uid-web", step, None, 2, now()).expect("an intent");
     assert_eq!((one.action, &one.id), (Action::Create, &again.id));
     let mut later = status.clone();
     let digest = "d".to_owned();
-    let step_done =
-        DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false, hourly_price: None };
+    let step_done = DoneStep { action: Action::Create, digest, at: now(), change_set: None, unseen: false };
     later.done.push(step_done);
-    assert_ne!(begin(&later, "uid-web", step, None, None, 1, now()).expect("an intent").id, one.id);
+    assert_ne!(begin(&later, "uid-web", step, None, 1, now()).expect("an intent").id, one.id);
     let full = MachineStatus { intents: vec![one; setpoint_api::machine::MAX_INTENTS], ..status };
-    assert_eq!(begin(&full, "uid-web", step, None, None, 1, now()), None, "there is an end to it");
+    assert_eq!(begin(&full, "uid-web", step, None, 1, now()), None, "there is an end to it");
 }
 
 #[test]
@@ -464,30 +460,24 @@ fn a_sweep_wakes_those_to_whom_it_is_news() {
 }
 
 #[test]
-fn a_status_says_which_steps_need_an_approval_and_whether_that_is_all() {
-    let told = |status: &MachineStatus| status.pending.as_ref().map(|it| (it.certainty, it.steps.len(), it.generation));
+fn a_status_says_what_is_wanted_where_that_is_known() {
+    let count = |status: &MachineStatus| status.wanted.as_ref().map(Vec::len);
     let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
-    let busy = Guest { busy: Some("locked (backup)".into()), ..off.clone() };
-    use Certainty::{Known, Unknown};
     let rows = [
         ("it is as desired", look(vec![ours()]), None),
-        ("a step waits", look(vec![off]), Some((Known, 1, 1))),
-        ("its guest is locked for a backup", look(vec![busy]), Some((Unknown, 0, 1))),
-        ("not all was seen", partial(), Some((Unknown, 0, 1))),
+        ("a step is to be taken", look(vec![off]), Some(1)),
+        ("not all was seen", partial(), None),
     ];
     for (name, observation, expected) in rows {
-        assert_eq!(told(&after(&known(|_| {}), &observation).0), expected, "{name}");
+        assert_eq!(count(&after(&known(|_| {}), &observation).0), expected, "{name}");
     }
-    let rows = [("it was written since", 2, (Unknown, 0, 2)), ("what was planned still is", 1, (Unknown, 1, 1))];
+    let rows = [("nobody has planned for another spec yet", 2, None), ("what was planned still is", 1, Some(1))];
     for (name, generation, expected) in rows {
-        let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
-        let pending = after(&known(|_| {}), &look(vec![off])).0.pending;
         let machine = known(|machine| {
             machine["metadata"]["generation"] = json!(generation);
-            machine["status"]["pending"] = json!(pending);
+            machine["status"]["wanted"] = json!(["sha256:a"]);
         });
-        let down = stood(&machine, &Standing::provider_error("it is down"), now());
-        assert_eq!(told(&down), Some(expected), "{name}");
+        assert_eq!(count(&stood(&machine, &Standing::provider_error("it is down"), now())), expected, "{name}");
     }
 }
 
@@ -504,27 +494,4 @@ fn of_a_place_that_cannot_be_looked_at_nothing_is_known() {
         assert_eq!(said, (ConditionStatus::Unknown, Some("Unobserved"), Some("there is no Secret")), "{type_}");
     }
     assert_eq!(status.provider_id.as_deref(), Some("101"), "what was known of the guest stays on record");
-}
-
-#[test]
-fn what_was_protected_stays_on_record_until_the_machine_is_as_desired_without_the_mark() {
-    let marked = |machine: &mut Json| machine["metadata"]["annotations"] = json!({"setpoint.dev/protected": "true"});
-    let volumes = json!([{"name": "data", "size": "1Gi", "protected": true}, {"name": "logs", "size": "1Gi"}]);
-    let held = |machine: &mut Json| machine["status"]["protected"] = json!(["guest", "volumes.data"]);
-    let off = Guest { run: Reading::Known("stopped".into()), ..ours() };
-    let rows: Vec<(&str, Machine, Guest, &[&str])> = vec![
-        ("nothing is protected", known(|_| {}), ours(), &[]),
-        ("the Machine is", known(marked), ours(), &["guest"]),
-        ("a volume is", known(|machine| machine["spec"]["volumes"] = volumes.clone()), ours(), &["volumes.data"]),
-        ("the marks were taken off, and something is left to do", known(held), off, &["guest", "volumes.data"]),
-        ("the marks were taken off, and all is done", known(held), ours(), &[]),
-    ];
-    for (name, machine, guest, expected) in rows {
-        assert_eq!(after(&machine, &look(vec![guest])).0.protected, expected, "{name}");
-    }
-    let stood = |machine: Machine| stood(&machine, &Standing::provider_error("it is down"), now()).protected;
-    assert_eq!(stood(known(marked)), ["guest"], "nobody could look");
-    assert_eq!(stood(known(held)), ["guest", "volumes.data"], "nobody could look since the marks were taken off");
-    let desired = desire(&known(held), &[]).expect("a desire");
-    assert!(desired.record.was_protected && desired.protected_volumes.is_empty());
 }

@@ -124,7 +124,6 @@ fn pinned_guests() {
     let elsewhere = marked(guest("900", &web(), small()), |mark| mark.cluster = "cluster-2".into());
     let template = Guest { is_template: true, ..foreign("900", small()) };
     let other = Desired { provider_id: Some("900".into()), ..machine("other") };
-    let since = |seconds, desired| Desired { created_at: Some(now() + SignedDuration::from_secs(seconds)), ..desired };
     check(vec![
         ("an existing guest is adopted", scene(vec![pinned("900")], vec![foreign("900", small())]), &["web: adopt"]),
         (
@@ -170,32 +169,6 @@ fn pinned_guests() {
             "two that claim one id are both refused even where nothing is there",
             scene(vec![pinned("900"), other.clone()], vec![]),
             &["other: refused spec.providerId", "web: refused spec.providerId"],
-        ),
-        (
-            "of two that claim a guest, whose mark it carries keeps it",
-            scene(
-                vec![since(1, Desired { provider_id: Some("101".into()), ..other.clone() }), since(2, pinned("101"))],
-                vec![web_guest()],
-            ),
-            &["other: refused spec.providerId"],
-        ),
-        (
-            "of two that claim a guest without a mark, who has it on record keeps it",
-            scene(
-                vec![since(1, other.clone()), since(2, recorded(pinned("900"), "900"))],
-                vec![foreign("900", small())],
-            ),
-            &["web: adopt", "other: refused spec.providerId"],
-        ),
-        (
-            "of two that claim a guest of which nothing is on record, the older has it",
-            scene(vec![since(1, pinned("900")), since(2, other.clone())], vec![foreign("900", small())]),
-            &["web: adopt", "other: refused spec.providerId"],
-        ),
-        (
-            "what is only previewed has no guest that an older one claims",
-            scene(vec![since(1, pinned("900")), other.clone()], vec![foreign("900", small())]),
-            &["web: adopt", "other: refused spec.providerId"],
         ),
         (
             "a machine that has a guest cannot be moved to one that is not there",
@@ -441,46 +414,6 @@ fn configuration() {
             &["web: update (cores)", "web: waits on Policy"],
         ),
         (
-            "nor is what has a protected volume",
-            scene(
-                vec![Desired {
-                    protected_volumes: vec!["data".into()],
-                    ..wants(with(with(small(), "image", "debian-13"), "cores", 4))
-                }],
-                vec![web_guest()],
-            ),
-            &["web: update (cores)", "web: waits on Policy"],
-        ),
-        (
-            "another volume does not take the place of a protected one",
-            scene(
-                vec![Desired {
-                    protected_volumes: vec!["data".into()],
-                    ..wants(with(with_volume([("providerId", "vol-7".into())]), "cores", 4))
-                }],
-                vec![Guest { config: Config::known(with_volume([("size", GIB.into())])), ..web_guest() }],
-            ),
-            &["web: update (cores)", "web: waits on Policy"],
-        ),
-        (
-            "what has one guest too many is replaced once that is gone",
-            scene(vec![wants(with(small(), "image", "debian-13"))], vec![web_guest(), guest("102", &web(), small())]),
-            &["102: delete", "web: waits on Dependency"],
-        ),
-        (
-            "as long as that cannot go, nothing is replaced",
-            scene(
-                vec![wants(with(small(), "image", "debian-13"))],
-                vec![web_guest(), Guest { busy: Some("locked".into()), ..guest("102", &web(), small()) }],
-            ),
-            &["web: waits on Dependency", "102: waits on Provider"],
-        ),
-        (
-            "what is changed in place goes on beside a guest too many, which goes after",
-            scene(vec![wants(with(small(), "cores", 4))], vec![web_guest(), guest("102", &web(), small())]),
-            &["web: update (cores)", "102: delete"],
-        ),
-        (
             "unreadable configuration is not written",
             scene(vec![wants(with(small(), "cores", 4))], vec![unreadable.clone()]),
             &["web: waits on Observation"],
@@ -590,9 +523,4 @@ fn impossible_desires_are_refused_by_their_field() {
             &["web: delete"],
         ),
     ]);
-}
-
-/// The usual machine with one volume.
-fn with_volume<const N: usize>(volume: [(&'static str, Value); N]) -> Fields {
-    with(small(), "volumes", Value::Map([("data", Value::Map(volume.into_iter().collect()))].into_iter().collect()))
 }

@@ -1,14 +1,13 @@
 //! What is removed, what is left alone, and in which order, a sentence a row.
 
-use jiff::{SignedDuration, Timestamp};
-use setpoint_api::step::Action;
-use setpoint_core::desired::{DeletionPolicy, Desired, Intent, Run};
+use jiff::Timestamp;
+use setpoint_core::desired::{DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Guest, Reading};
 use setpoint_core::plan::Orphans;
 
 use crate::fixture::{
-    Scene, check, foreign, guest, key, known_web, limited, machine, marked, now, pinned, recorded, scene, small,
-    target, wants, web, web_guest, with,
+    Scene, check, foreign, guest, key, known_web, limited, machine, marked, pinned, recorded, scene, small, target,
+    wants, web, web_guest, with,
 };
 
 #[test]
@@ -80,21 +79,6 @@ fn removal() {
             &["page: delete", "web: delete"],
         ),
         ("an orphan is reported", scene(vec![], vec![orphan()]), &["300: waits on Policy"]),
-        (
-            "whether a guest was released by us is waited for, and not for people",
-            scene(vec![releasing(now() + SignedDuration::from_secs(1))], vec![Guest { mark: None, ..web_guest() }]),
-            &["web: waits on Intent"],
-        ),
-        (
-            "a guest that somebody else took our mark off is for people to see to",
-            scene(vec![known_web()], vec![Guest { mark: None, ..web_guest() }]),
-            &["web: waits on Policy"],
-        ),
-        (
-            "a guest with a protected volume is not deleted",
-            scene(vec![Desired { protected_volumes: vec!["data".into()], ..deleted(known_web()) }], vec![web_guest()]),
-            &["web: waits on Policy"],
-        ),
         (
             "an orphan is deleted where policy says so",
             scene(vec![], vec![orphan()]).orphans(Orphans::Delete),
@@ -237,12 +221,4 @@ fn order() {
             &["d: create", "c: waits on Dependency", "a: refused spec.dependsOn", "b: refused spec.dependsOn"],
         ),
     ]);
-}
-
-/// The usual machine while its guest is being released, since a time.
-fn releasing(started_at: Timestamp) -> Desired {
-    let mut web = Desired { deletion: Some(DeletionPolicy::Retain), ..known_web() };
-    let (id, provider_id) = ("call".into(), Some("101".into()));
-    web.record.intents = vec![Intent { id, action: Action::Release, provider_id, started_at, approved: false }];
-    web
 }

@@ -1,7 +1,7 @@
 //! What a step says of itself: why, what it costs, what it follows, and what exactly its digest names.
 
 use setpoint_api::price::Price;
-use setpoint_api::step::{Action, Class, Effect, Origin, Target};
+use setpoint_api::step::{Action, Class, Origin, Target};
 use setpoint_core::desired::{Create, DeletionPolicy, Desired, Run};
 use setpoint_core::observation::{Config, Guest, Reading};
 use setpoint_core::plan::{ChangeSet, GUEST, Orphans};
@@ -9,8 +9,8 @@ use setpoint_core::registry::Capabilities;
 use setpoint_core::value::Value;
 
 use crate::fixture::{
-    GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, known_web, limited, machine, marked, recorded, runs,
-    scene, small, target, wants, web, web_guest, with,
+    GIB, GPU, MIB, RACK, Scene, fields, foreign, guest, key, known_web, machine, marked, recorded, runs, scene, small,
+    target, wants, web, web_guest, with,
 };
 
 #[test]
@@ -227,34 +227,6 @@ fn what_begins_an_object_is_the_same_step_before_the_object_is_written() {
 }
 
 #[test]
-fn a_digest_covers_effects_and_no_text_and_no_price() {
-    let digest = |desired: Desired, guests: Vec<Guest>| scene(vec![desired], guests).plan().steps[0].digest.clone();
-    let pinned = || Desired { provider_id: Some("900".into()), ..web() };
-    let taken_over = || vec![foreign("900", small())];
-    let adopt = |desired: Desired| digest(desired, taken_over());
-    let update = || wants(with(small(), "cores", 4_i64));
-    let change = |desired: Desired| digest(desired, vec![web_guest()]);
-    let removal = || Desired { deletion: Some(DeletionPolicy::Delete), ..known_web() };
-    let needs_db = |desired: Desired| Desired { depends_on: vec![target("db")], ..desired };
-    let retains = |desired: Desired| Desired { deletion_policy: DeletionPolicy::Retain, ..desired };
-    let priced = |desired: Desired, price: &str| Desired { hourly_price: Some(price.parse().unwrap()), ..desired };
-    let create = |desired: Desired| digest(desired, vec![]);
-    let stopped = |desired: Desired| Desired { run: Some(Run::Stopped), ..desired };
-    let rows = [
-        ("an adoption, then another run state", adopt(pinned()), adopt(stopped(pinned())), false),
-        ("an adoption, then other fields", adopt(pinned()), adopt(Desired { fields: fields([]), ..pinned() }), false),
-        ("an adoption, then a guest that stays", adopt(pinned()), adopt(retains(pinned())), false),
-        ("a creation, then a guest that stays", create(web()), create(retains(web())), false),
-        ("a creation at another price", create(priced(web(), "0.1")), create(priced(web(), "0.2")), true),
-        ("a change, then a guest that stays", change(update()), change(retains(update())), true),
-        ("a removal that relied on another to go first", change(removal()), change(needs_db(removal())), false),
-    ];
-    for (name, before, after, is_same) in rows {
-        assert_eq!(before == after, is_same, "{name}");
-    }
-}
-
-#[test]
 fn every_step_is_bound_to_its_environment() {
     let changed = || wants(with(small(), "cores", 4_i64));
     let pinned = || Desired { provider_id: Some("900".into()), ..web() };
@@ -332,80 +304,6 @@ fn a_volume_that_is_taken_out_is_data_that_is_lost() {
     let step = &change_set.steps[0];
     assert_eq!((step.action, step.class), (Action::Update, Class::Destructive));
     assert_eq!(step.class_reason, "the data of volumes.data would be lost");
-}
-
-#[test]
-fn a_volume_that_moves_interrupts_what_runs_and_one_that_grows_does_not() {
-    type Volume<'v> = &'v [(&'static str, Value)];
-    let volumes = |entries: Volume<'_>| {
-        let data = Value::Map(entries.iter().cloned().collect());
-        with(small(), "volumes", Value::Map([("data", data)].into_iter().collect()))
-    };
-    let size = || ("size", Value::from(GIB));
-    let (a, b) = (("mountPath", Value::from("/a")), ("mountPath", Value::from("/b")));
-    let existing = || ("providerId", Value::from("vol-7"));
-    let lost = (Class::Destructive, "the data of volumes.data would be lost");
-    let (interrupts, free) =
-        ((Class::Disruptive, "it runs and is interrupted"), (Class::Benign, "nothing is interrupted"));
-    let larger = [("size", Value::from(2 * GIB)), a.clone()];
-    type Row<'r> = (&'r str, &'r str, Volume<'r>, Volume<'r>, (Class, &'r str));
-    let rows: [Row<'_>; 6] = [
-        ("it is mounted elsewhere", "running", &[size(), a.clone()], &[size(), b.clone()], interrupts),
-        ("it is mounted elsewhere, and nothing runs", "stopped", &[size(), a.clone()], &[size(), b.clone()], free),
-        ("it is mounted for the first time", "running", &[size()], &[size(), a.clone()], interrupts),
-        ("it grows", "running", &[size(), a.clone()], &larger, free),
-        ("another takes its place", "running", &[size(), a.clone()], &[existing(), a.clone()], lost),
-        (
-            "one that exists gives way to another",
-            "running",
-            &[("providerId", "vol-1".into())],
-            &[existing()],
-            interrupts,
-        ),
-    ];
-    for (name, word, before, after, expected) in rows {
-        let guest = Guest { config: Config::known(volumes(before)), ..runs(word) };
-        let change_set = scene(vec![wants(volumes(after))], vec![guest]).plan();
-        let step = &change_set.steps[0];
-        assert_eq!((step.action, step.class, &*step.class_reason), (Action::Update, expected.0, expected.1), "{name}");
-    }
-}
-
-#[test]
-fn a_new_image_is_as_bad_as_what_happens_to_the_disk() {
-    let with_disk = |image: &str| with(with(small(), "image", image), "disk", 10 * GIB);
-    let in_place = |ephemeral: bool| {
-        limited(|rack| {
-            rack.ephemeral_disks = ephemeral;
-            let mut fields = rack.fields.to_vec();
-            let image = fields.iter_mut().find(|field| field.name == "image").expect("an image");
-            (image.effect, image.resets_disk) = (Effect::InPlace, true);
-            rack.fields = fields.leak();
-        })
-    };
-    let anew = |ephemeral: bool| limited(|rack| rack.ephemeral_disks = ephemeral);
-    let rows = [
-        (
-            "the disk is made anew, and a stop would keep it",
-            in_place(false),
-            Class::Destructive,
-            "a new image makes its disk anew",
-        ),
-        ("the disk is made anew, as by any stop", in_place(true), Class::Benign, "nothing is interrupted"),
-        ("the guest goes with its disk", anew(false), Class::Destructive, "the data on its disk would be lost"),
-        (
-            "the guest goes with a disk that any stop empties",
-            anew(true),
-            Class::Disruptive,
-            "it is down while it is replaced",
-        ),
-    ];
-    for (name, capabilities, class, reason) in rows {
-        let guest = Guest { config: Config::known(with_disk("debian-12")), ..web_guest() };
-        let change_set = Scene::new(capabilities, vec![wants(with_disk("debian-13"))], vec![guest]).plan();
-        let step = &change_set.steps[0];
-        assert_eq!((step.class, &*step.class_reason), (class, reason), "{name}");
-    }
 }
 
 #[test]

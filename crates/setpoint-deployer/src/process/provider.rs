@@ -365,7 +365,6 @@ pub(super) fn abilities() -> Abilities {
             creates_before_delete: true,
             update_restarts: false,
             bills: false,
-            ephemeral_disks: false,
             settle_seconds: 0,
             running_words: &[instances::RUNNING],
             stopped_words: &[instances::STOPPED, instances::ENDED],

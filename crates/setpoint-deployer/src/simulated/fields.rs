@@ -58,7 +58,6 @@ pub(super) fn capabilities(program: &Program) -> Capabilities {
         creates_before_delete: program.creates_before_delete,
         update_restarts: false,
         bills: program.hourly_price.is_some() || !program.gpu_hourly_prices.is_empty(),
-        ephemeral_disks: program.ephemeral_disks,
         settle_seconds: i64::from(program.settle_seconds),
         running_words: &[RUNNING],
         stopped_words: &[STOPPED],

@@ -80,8 +80,6 @@ pub struct Program {
 
     /// Whether a replacement is made before what it replaces is removed.
     pub creates_before_delete: bool,
-    /// Whether the disks of guests are empty again after a stop, so that they hold no data.
-    pub ephemeral_disks: bool,
     /// Whether the place is there at all.
     pub down: Option<Outage>,
 
@@ -150,7 +148,6 @@ impl Default for Program {
             drift_every_ms: None,
             drift: BTreeSet::from([DriftKind::Changed, DriftKind::Stopped, DriftKind::Vanished]),
             creates_before_delete: true,
-            ephemeral_disks: true,
             down: None,
             existing: Vec::new(),
             durable: false,

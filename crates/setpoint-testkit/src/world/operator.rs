@@ -34,7 +34,6 @@ impl Operator {
     pub fn input<'a>(&'a self, world: &World, observation: &'a Observation) -> Input<'a> {
         Input {
             environment: "lab",
-            environment_uid: "uid-of-lab",
             cluster: self.cluster,
             capabilities: world.capabilities,
             desired: &self.desired,
@@ -99,7 +98,6 @@ impl Operator {
             Action::Start | Action::Stop | Action::Restart | Action::Grow | Action::Adopt => {
                 record.provider_id = Some(id);
             }
-            Action::Loosen => {}
             Action::Create | Action::Replace | Action::Update => {
                 (record.provider_id, record.spec_digest) = (Some(id), spec_digest);
                 record.secrets = secrets;
@@ -146,8 +144,6 @@ impl Operator {
             Action::Adopt => world.mark(&id, Some(mark(false)))?,
             Action::Release => world.mark(&id, None)?,
             Action::Delete => world.delete(&id)?,
-            // It is of an Environment: nothing is done to a guest.
-            Action::Loosen => {}
         }
         Ok(id)
     }

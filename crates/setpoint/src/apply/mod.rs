@@ -1,10 +1,16 @@
-//! `setpoint apply`: shows what would change, asks, writes just that as the user, approves it, and follows until nothing
-//! moves.
+//! `setpoint apply`: shows what would change, asks, writes the objects as the user, and follows until nothing moves.
 
+mod apply_set;
+mod draft;
 mod execute;
+mod follow;
+mod leaving;
 mod preview;
+mod progress;
+mod prompt;
+mod selection;
+mod standing;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,19 +21,24 @@ use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::Environment;
-use setpoint_api::step::{Action, Counts};
+use setpoint_api::step::Counts;
 
-pub(crate) use self::execute::{Execution, destroys};
+pub(crate) use self::apply_set::{ApplySet, PART_OF};
+pub(crate) use self::draft::{Draft, Request, draft, removals};
+pub(crate) use self::execute::Execution;
+pub(crate) use self::follow::{Followed, Followup, follow};
 pub(crate) use self::preview::propose;
+use self::prompt::Consented;
+pub(crate) use self::prompt::agrees;
+pub(crate) use self::selection::Selection;
+pub(crate) use self::standing::{Aim, NOT_LOOKED_AT, condition, is_behind};
 use crate::document::Files;
-use crate::follow::{Followup, condition};
 use crate::manifest::Manifest;
-use crate::objects::{ApplySet, Draft, Request, Selection, draft};
 use crate::outcome::Outcome;
 use crate::output::Output;
-use crate::proposal::{Proposal, Saved, Seals, differences};
+use crate::proposal::{Proposal, Saved, differences};
 use crate::session::{Place, Session};
-use crate::terminal::{agrees, inert, remark};
+use crate::terminal::{inert, remark};
 
 /// How long a new environment may take to answer before its Machines are planned.
 const CONNECTING: Duration = Duration::from_secs(30);
@@ -61,12 +72,6 @@ pub(crate) struct Source {
     /// Take over fields that others own
     #[arg(long)]
     pub(crate) force_conflicts: bool,
-    /// Delete and replace nothing: such steps are not approved and stay pending, and no object is deleted
-    #[arg(long)]
-    no_destroy: bool,
-    /// Let an apply set lose everything that it holds
-    #[arg(long, requires = "set")]
-    allow_empty: bool,
 }
 
 /// How a person agrees, and how long they wait.
@@ -94,26 +99,19 @@ impl Source {
             !self.files.paths.is_empty(),
             "nothing to read: name files or folders with -f, or - for standard input"
         );
-        if self.allow_empty { Manifest::read_any(&self.files) } else { Manifest::read(&self.files) }
+        Manifest::read(&self.files)
     }
 
-    /// What the objects ask for, and what that would change. Whoever saved a plan has seen what a set loses.
+    /// What the objects ask for, and what that would change.
     pub(crate) async fn propose(
         &self,
         session: &Session,
         manifests: &[Manifest],
         set: Option<&ApplySet>,
         user: &str,
-        is_saved: bool,
     ) -> Result<(Draft, Proposal)> {
-        let request = Request {
-            manifests: manifests.to_vec(),
-            set,
-            selection: &self.selection,
-            force: self.force_conflicts,
-            keeps: self.no_destroy,
-            allow_empty: self.allow_empty || is_saved,
-        };
+        let request =
+            Request { manifests: manifests.to_vec(), set, selection: &self.selection, force: self.force_conflicts };
         let mut draft = draft(session, request).await?;
         let proposal = propose(session, &mut draft, user).await?;
         Ok((draft, proposal))
@@ -138,29 +136,20 @@ impl Apply {
             Some(saved) => saved.set.clone().map(|(namespace, name)| ApplySet { name, namespace }),
             None => self.source.apply_set(session),
         };
-        let propose = async || self.source.propose(session, &manifests, set.as_ref(), &user, saved.is_some()).await;
-        let (mut draft, mut proposal) = propose().await?;
+        let (mut draft, mut proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
         if let Some(saved) = &saved {
-            let here = session.cluster().await?;
-            ensure!(here == saved.cluster, "the plan was made on another control plane; plan again here");
-            let now = draft.seals(saved.seals.salt.clone());
-            must_be_as_shown((&saved.proposal, &saved.seals), (&proposal, &now), "the saved plan no longer holds")?;
+            still_holds(session, saved, &draft, &proposal).await?;
         }
         self.output.show(&proposal.text(self.output.style()))?;
-        let kept = kept(&draft, &proposal);
-        kept.iter().for_each(|line| remark(&format!("--no-destroy: {line}")));
         no_refusals(&proposal)?;
         if !proposal.has_changes() {
             report_nothing(self.output, &proposal)?;
-            return Ok(Outcome::pending_if(proposal.is_stuck() || !kept.is_empty()));
+            return Ok(Outcome::pending_if(proposal.is_stuck()));
         }
-        let asks = !self.consent.yes && saved.is_none();
-        if asks {
-            if !agrees(&question(&draft, "Apply these changes?", &proposal)).await? {
-                remark("nothing was changed");
-                return Ok(Outcome::Pending);
-            }
-            (draft, proposal) = unchanged((draft, proposal), propose().await?)?;
+        let agreed = self.consent.yes || saved.is_some();
+        if !agreed && !agrees("Apply these changes?").await? {
+            remark("nothing was changed");
+            return Ok(Outcome::Pending);
         }
         let execution = Execution {
             user: &user,
@@ -168,81 +157,63 @@ impl Apply {
             force: self.source.force_conflicts,
             sign: self.consent.sign.as_deref(),
             is_partial: self.source.selection.is_partial(),
-            patience: Duration::from_secs(self.consent.timeout),
         };
         if draft.writes.iter().any(|write| write.is_machine() && write.change.note.is_some()) {
             execution.lay_ground(session, &draft).await?;
             connected(session, &draft).await;
             let shown = proposal;
-            (draft, proposal) = propose().await?;
+            (draft, proposal) = self.source.propose(session, &manifests, set.as_ref(), &user).await?;
             no_refusals(&proposal)?;
+            let consented = Consented::to(&proposal, &shown, self.consent.yes, saved.is_some());
             remark("what the Machines need can be told now:");
             self.output.show(&proposal.text(self.output.style()))?;
-            if !proposal.held().is_subset(&shown.held()) {
-                if saved.is_some() {
+            // What was written meanwhile is a part of what is done.
+            proposal.objects = shown.objects;
+            match consented {
+                Consented::Yes => {}
+                Consented::Ask if agrees("Apply these changes too?").await? => {}
+                Consented::Ask => {
+                    remark("the objects above were written, and no Machine");
+                    return Ok(Outcome::Pending);
+                }
+                Consented::No => {
                     remark("the saved plan does not show what needs approval here; no Machine was written, plan again");
                     return Ok(Outcome::Pending);
                 }
-                if asks {
-                    if !agrees(&question(&draft, "Apply these changes too?", &proposal)).await? {
-                        remark("the objects above were written, and no Machine");
-                        return Ok(Outcome::Pending);
-                    }
-                    (draft, proposal) = unchanged((draft, proposal), propose().await?)?;
-                }
             }
-            // What was written meanwhile is a part of what is done.
-            proposal.objects = shown.objects;
         }
-        let followup = execution.run(session, &draft, &proposal).await?;
-        let outcome = report(self.output, "Applied", &proposal, &followup)?;
-        Ok(outcome.max(Outcome::pending_if(!kept.is_empty())))
+        let followup = carry_out(session, &execution, &draft, &proposal, self.consent.timeout).await?;
+        report(self.output, "Applied", &proposal, &followup)
     }
 }
 
-/// What a person agreed to, as it is now, if that is still the same.
-pub(crate) fn unchanged(shown: (Draft, Proposal), now: (Draft, Proposal)) -> Result<(Draft, Proposal)> {
-    let salt = Seals::salt();
-    let (seals, seals_now) = (shown.0.seals(salt.clone()), now.0.seals(salt));
-    must_be_as_shown(
-        (&shown.1, &seals),
-        (&now.1, &seals_now),
-        "this is no longer what was shown; nothing was written",
-    )?;
-    Ok(now)
-}
-
-fn must_be_as_shown(shown: (&Proposal, &Seals), now: (&Proposal, &Seals), what: &str) -> Result<()> {
-    let differences = differences(shown, now);
-    let lines: Vec<String> = differences.iter().map(|line| format!("  {}", inert(line))).collect();
-    ensure!(lines.is_empty(), "{what}; plan again:\n{}", lines.join("\n"));
-    Ok(())
-}
-
-/// What is asked, after what cannot be taken back.
-pub(crate) fn question(draft: &Draft, question: &str, proposal: &Proposal) -> String {
-    let steps = proposal.change_sets.iter().flat_map(|set| &set.steps);
-    let deleted: BTreeSet<String> =
-        steps.filter(|step| step.action == Action::Delete).map(|step| inert(&step.target.to_string())).collect();
-    let removed = draft.removals.iter().filter(|removal| removal.is_machine());
-    let machines: Vec<String> = removed.map(|removal| inert(&removal.change.title())).collect();
-    let machines: Vec<&str> = machines.iter().filter(|title| deleted.contains(*title)).map(String::as_str).collect();
-    match machines.as_slice() {
-        [] => question.to_owned(),
-        machines => format!(
-            "The deletion of {} cannot be taken back: where it is rejected, the Machine stays Terminating, with its guest. The \
-             ways out are then to withdraw the rejection and approve, or to set spec.deletionPolicy to Retain: the Machine \
-             goes, and the guest stays.\n{question}",
-            machines.join(", ")
-        ),
+/// Executes, follows, and clears what others stood on.
+pub(crate) async fn carry_out(
+    session: &Session,
+    execution: &Execution<'_>,
+    draft: &Draft,
+    proposal: &Proposal,
+    timeout: u64,
+) -> Result<Followup> {
+    let aims = execution.run(session, draft, proposal).await?;
+    let patience = Duration::from_secs(timeout);
+    let mut followup = match aims.is_empty() {
+        true => Followup::default(),
+        false => follow(session, aims, patience).await?,
+    };
+    let grounds: Vec<String> = draft
+        .removals
+        .iter()
+        .filter(|removal| removal.is_ground())
+        .map(|removal| inert(&removal.change.title()))
+        .collect();
+    // A Machine whose deletion was refused is there as much as one whose deletion waits.
+    if followup.is_done() {
+        followup.leaving = execution.clear(session, draft, patience).await?;
+    } else if !grounds.is_empty() {
+        remark(&format!("{} stays until the Machines are gone; say it again then", grounds.join(", ")));
     }
-}
-
-/// What is not done for the sake of --no-destroy.
-pub(crate) fn kept(draft: &Draft, proposal: &Proposal) -> Vec<String> {
-    let steps = proposal.change_sets.iter().flat_map(|set| &set.steps).filter(|step| draft.keeps && destroys(step));
-    let pending = steps.map(|step| format!("{} is not approved and stays pending", step.id));
-    draft.kept.iter().cloned().chain(pending).collect()
+    Ok(followup)
 }
 
 /// Says what became of it, and how the command ends.
@@ -270,6 +241,13 @@ fn data(proposal: &Proposal, done: Counts, followup: &Followup) -> Value {
     json!({"proposal": proposal, "done": done, "machines": followup.data()})
 }
 
+/// Says how far Machines are.
+pub(crate) fn report_of(output: Output, followup: &Followup) -> Result<Outcome> {
+    output.print(|| followup.lines(), || Ok(json!({"machines": followup.data()})))?;
+    followup.no_failures()?;
+    Ok(Outcome::pending_if(!followup.is_done()))
+}
+
 /// What cannot be as it is written is not written.
 fn no_refusals(proposal: &Proposal) -> Result<()> {
     match proposal.change_sets.iter().flat_map(|set| &set.refused).next() {
@@ -279,6 +257,18 @@ fn no_refusals(proposal: &Proposal) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// A plan is applied only as it was saved, and where.
+async fn still_holds(session: &Session, saved: &Saved, draft: &Draft, now: &Proposal) -> Result<()> {
+    ensure!(session.cluster().await? == saved.cluster, "the plan was made on another control plane; plan again here");
+    let seals = draft.seals(saved.seals.salt.clone());
+    let differences = differences((&saved.proposal, &saved.seals), (now, &seals));
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = differences.iter().map(|line| format!("  {}", inert(line))).collect();
+    bail!("the saved plan no longer holds; plan again:\n{}", lines.join("\n"))
 }
 
 fn saved_manifests(saved: &Saved) -> Result<Vec<Manifest>> {

@@ -9,13 +9,12 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::runtime::wait::await_condition;
 use serde_json::Value;
 use setpoint_api::change_set::{ChangeSet, ChangeSetSpec, ChangeSetStatus, MAX_OBJECTS, Mode, Phase};
-use setpoint_api::step::{Step, Target};
+use setpoint_api::step::Target;
 
-use super::execute::destroys;
+use super::draft::Draft;
+use super::standing::condition;
 use crate::approve::Policy;
 use crate::client::must_fit;
-use crate::follow::condition;
-use crate::objects::Draft;
 use crate::proposal::{Limited, Proposal, ProposedSet, holds};
 use crate::session::Session;
 use crate::terminal::{inert, remark};
@@ -25,14 +24,14 @@ const PLANNING: Duration = Duration::from_secs(120);
 
 /// The Machines of one namespace in one environment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    namespace: String,
-    environment: String,
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) environment: String,
 }
 
 impl Key {
     /// Where an object belongs.
-    fn of(namespace: Option<&String>, object: &Value) -> Key {
+    pub(crate) fn of(namespace: Option<&String>, object: &Value) -> Key {
         Key {
             namespace: namespace.cloned().unwrap_or_default(),
             environment: object["spec"]["environment"].as_str().unwrap_or_default().to_owned(),
@@ -42,27 +41,28 @@ impl Key {
 
 /// What is asked about the guests of one environment.
 #[derive(Debug, Default)]
-struct Question {
-    objects: Vec<serde_json::Map<String, Value>>,
-    deletes: Vec<Target>,
+pub(crate) struct Question {
+    pub(crate) objects: Vec<serde_json::Map<String, Value>>,
+    pub(crate) deletes: Vec<Target>,
 }
 
-/// What a draft would change. Machines whose place is not there yet say that they are planned later. Where nothing may be
-/// destroyed, those are left out for which that might not wait for an approval.
-pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) -> Result<Proposal> {
-    loop {
-        let (proposal, unasked) = proposed(session, draft, user).await?;
-        if !draft.keeps || !draft.leave_out(&unasked) {
-            return Ok(proposal);
-        }
+impl Question {
+    /// Whether a change set asks for the same: of the same Machines the same, as far as that is theirs to say.
+    pub(crate) fn is_asked_by(&self, spec: &ChangeSetSpec) -> bool {
+        let said = |object: &serde_json::Map<String, Value>| {
+            let part = |name: &str| object.get(name).cloned().unwrap_or_default();
+            (part("metadata")["name"].clone(), part("spec"))
+        };
+        let all = |objects: &[serde_json::Map<String, Value>]| objects.iter().map(said).collect::<Vec<_>>();
+        all(&self.objects) == all(&spec.objects) && self.deletes == spec.deletes
     }
 }
 
-/// What a draft would change, and the Machines for which something might be destroyed without an approval.
-async fn proposed(session: &Session, draft: &mut Draft, user: &str) -> Result<(Proposal, BTreeSet<Target>)> {
+/// What a draft would change. Machines whose place is not there yet say that they are planned later.
+pub(crate) async fn propose(session: &Session, draft: &mut Draft, user: &str) -> Result<Proposal> {
     let mut proposal = Proposal::default();
     let questions = questions(draft);
-    let (mut absent, mut unasked) = (BTreeSet::new(), BTreeSet::new());
+    let mut absent = BTreeSet::new();
     for (key, question) in &questions {
         let policy = Policy::of(session, &key.environment).await?;
         if matches!(policy, Policy::Absent) {
@@ -80,10 +80,6 @@ async fn proposed(session: &Session, draft: &mut Draft, user: &str) -> Result<(P
         }
         let status = preview(session, key, question, user).await?;
         let holds = holds(&status.steps, policy.approval(), user);
-        let waits = |step: &Step| !matches!(policy, Policy::Hidden) && holds.iter().any(|hold| hold.step == step.id);
-        let sudden = status.steps.iter().filter(|step| destroys(step) && !waits(step));
-        unasked.extend(sudden.map(|step| step.target.clone()));
-        let limited = status.entries.iter().filter_map(|entry| Limited::of(entry, &status.steps)).collect();
         proposal.change_sets.push(ProposedSet {
             namespace: key.namespace.clone(),
             environment: key.environment.clone(),
@@ -93,7 +89,7 @@ async fn proposed(session: &Session, draft: &mut Draft, user: &str) -> Result<(P
             counts: status.counts.unwrap_or_default(),
             hourly_cost_delta: status.hourly_cost_delta,
             holds,
-            limited,
+            limited: status.step_states.iter().map(Limited::of).collect(),
         });
     }
     let brought: BTreeSet<String> = draft.environments().map(str::to_owned).collect();
@@ -107,11 +103,11 @@ async fn proposed(session: &Session, draft: &mut Draft, user: &str) -> Result<(P
     }
     proposal.objects.extend(draft.writes.iter().map(|write| write.change.clone()));
     proposal.objects.extend(draft.removals.iter().map(|removal| removal.change.clone()));
-    Ok((proposal, unasked))
+    Ok(proposal)
 }
 
 /// The Machines of a draft by where they are. One that was not tried cannot be planned yet.
-fn questions(draft: &Draft) -> BTreeMap<Key, Question> {
+pub(crate) fn questions(draft: &Draft) -> BTreeMap<Key, Question> {
     let mut questions: BTreeMap<Key, Question> = BTreeMap::new();
     for write in draft.writes.iter().filter(|write| write.is_machine()) {
         if let Some(Value::Object(result)) = &write.result {
@@ -132,7 +128,7 @@ fn questions(draft: &Draft) -> BTreeMap<Key, Question> {
 
 /// Has a question planned, and leaves nothing behind.
 async fn preview(session: &Session, key: &Key, question: &Question, user: &str) -> Result<ChangeSetStatus> {
-    let made = post(session, key, question, user).await?;
+    let made = post(session, key, question, user, Mode::Preview).await?;
     let planned = planned(session, &made).await;
     let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), &key.namespace);
     let name = made.metadata.name.as_deref().unwrap_or_default();
@@ -141,24 +137,30 @@ async fn preview(session: &Session, key: &Key, question: &Question, user: &str) 
     planned?.status.context("a change set that is planned has a status")
 }
 
-/// Posts a preview.
-async fn post(session: &Session, key: &Key, question: &Question, user: &str) -> Result<ChangeSet> {
+/// Posts a change set.
+pub(crate) async fn post(
+    session: &Session,
+    key: &Key,
+    question: &Question,
+    user: &str,
+    mode: Mode,
+) -> Result<ChangeSet> {
     let count = question.objects.len().max(question.deletes.len());
     ensure!(
         count <= MAX_OBJECTS,
         "{count} Machines in one environment are more than a change set holds ({MAX_OBJECTS}); take fewer with --target \
          or --exclude"
     );
+    let prefix = if mode == Mode::Preview { "preview-" } else { "apply-" };
     let set = ChangeSet {
-        metadata: ObjectMeta { generate_name: Some("preview-".to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta { generate_name: Some(prefix.to_owned()), ..ObjectMeta::default() },
         spec: ChangeSetSpec {
             environment: key.environment.clone(),
-            mode: Mode::Preview,
+            mode,
             objects: question.objects.clone(),
             deletes: question.deletes.clone(),
             requested_by: user.to_owned(),
             steps: Vec::new(),
-            generations: Vec::new(),
             rules: Vec::new(),
         },
         status: None,
@@ -170,15 +172,18 @@ async fn post(session: &Session, key: &Key, question: &Question, user: &str) -> 
     made.with_context(|| format!("cannot ask for a plan in environment {}", inert(&key.environment)))
 }
 
-/// Waits until a preview is planned.
-async fn planned(session: &Session, set: &ChangeSet) -> Result<ChangeSet> {
+/// Waits until a change set is planned, and until people are asked where they must be.
+pub(crate) async fn planned(session: &Session, set: &ChangeSet) -> Result<ChangeSet> {
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
     let name = set.metadata.name.as_deref().unwrap_or_default();
     let sets: Api<ChangeSet> = Api::namespaced(session.server.client.clone(), namespace);
     let is_planned = |set: Option<&ChangeSet>| {
         let status = set.and_then(|set| set.status.as_ref());
         let phase = status.and_then(|status| status.phase);
-        set.is_none() || hopeless(status).is_some() || phase.is_some_and(|phase| phase != Phase::Pending)
+        let asks = status.is_some_and(|status| status.gate_ref.is_some());
+        set.is_none()
+            || hopeless(status).is_some()
+            || phase.is_some_and(|phase| phase != Phase::Pending && (phase != Phase::Waiting || asks))
     };
     let waited = tokio::time::timeout(PLANNING, await_condition(sets.clone(), name, is_planned)).await;
     let found = match waited {
@@ -211,4 +216,41 @@ fn hopeless(status: Option<&ChangeSetStatus>) -> Option<&str> {
     let planned = condition(&status?.conditions, "Planned")?;
     let is_final = matches!(planned.reason.as_deref(), Some("TooManySteps" | "UnsoundPlan"));
     planned.message.as_deref().filter(|_| is_final)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_again_asks_for_the_same() {
+        let object = |name: &str, version: &str, cores: u32| {
+            let metadata = json!({"name": name, "resourceVersion": version});
+            json!({"metadata": metadata, "spec": {"cores": cores}}).as_object().cloned().unwrap_or_default()
+        };
+        let target = |name: &str| Target { namespace: "shop".into(), name: name.into(), kind: "Machine".into() };
+        let question = Question { objects: vec![object("web", "2", 2)], deletes: vec![target("db")] };
+        let rows = [
+            ("the same, of another version", vec![object("web", "1", 2)], vec![target("db")], true),
+            ("another spec", vec![object("web", "2", 3)], vec![target("db")], false),
+            ("another Machine", vec![object("mail", "2", 2)], vec![target("db")], false),
+            ("more Machines", vec![object("web", "2", 2), object("mail", "2", 2)], vec![target("db")], false),
+            ("another deletion", vec![object("web", "2", 2)], vec![target("mail")], false),
+            ("no deletion", vec![object("web", "2", 2)], vec![], false),
+        ];
+        for (row, objects, deletes, expected) in rows {
+            let spec = ChangeSetSpec {
+                environment: "lab".to_owned(),
+                mode: Mode::Execute,
+                objects,
+                deletes,
+                requested_by: "carol".to_owned(),
+                steps: Vec::new(),
+                rules: Vec::new(),
+            };
+            assert_eq!(question.is_asked_by(&spec), expected, "{row}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use kube::Api;
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::environment::{Approval, Environment};
 
-use crate::follow::condition;
+use crate::apply::condition;
 use crate::session::Session;
 
 /// The approval policy of an environment.

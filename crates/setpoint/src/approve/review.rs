@@ -5,42 +5,44 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use jiff::{SignedDuration, Timestamp, Unit};
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::wait::await_condition;
-use kube::{Api, ResourceExt as _};
 use setpoint_api::change_set::ChangeSet;
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::planspec::gate::{CLUSTER_UID, Gate};
 use setpoint_api::review::{Decision, Review, ReviewSpec};
-use sha2::{Digest as _, Sha256};
 
+use super::signature::Signer;
+use crate::apply::condition;
 use crate::client::words;
-use crate::follow::condition;
 use crate::session::Session;
-use crate::signature::Signer;
 use crate::terminal::{inert, remark};
 use crate::token;
 
 /// How long a verdict holds, unless policy ends it sooner.
 const HOLDS: SignedDuration = SignedDuration::from_hours(24);
-/// How long a controller may take to judge it.
+/// How long the gatekeeper may take to judge it.
 const JUDGEMENT: Duration = Duration::from_secs(30);
 
 /// What a person says.
 #[derive(Debug)]
-pub(super) struct Verdict<'a> {
-    /// The change set; its Gate has its name.
-    pub(super) set: &'a ChangeSet,
-    pub(super) decision: Decision,
+pub(crate) struct Verdict<'a> {
+    pub(crate) namespace: &'a str,
+    /// The gate, which has the name of its change set.
+    pub(crate) gate: &'a str,
+    /// The change set, by its uid: another may have its name tomorrow.
+    pub(crate) change_set_uid: Option<String>,
+    pub(crate) decision: Decision,
     /// The steps, by their digests.
-    pub(super) digests: Vec<String>,
-    pub(super) comment: Option<String>,
-    pub(super) signer: Option<&'a Signer>,
+    pub(crate) digests: Vec<String>,
+    pub(crate) comment: Option<String>,
+    pub(crate) signer: Option<&'a Signer>,
 }
 
 /// What became of a verdict.
 #[derive(Debug)]
-pub(super) enum Judgement {
+pub(crate) enum Judgement {
     /// It counts.
     Counted(Box<Review>),
     /// The user may not review here, in the server's words.
@@ -51,11 +53,21 @@ pub(super) enum Judgement {
 
 impl Judgement {
     /// The review, or why there is none that counts.
-    pub(super) fn counted(self) -> Result<Review> {
+    pub(crate) fn counted(self) -> Result<Review> {
         match self {
             Judgement::Counted(review) => Ok(*review),
             void => bail!(void.to_string()),
         }
+    }
+
+    /// Whether it is about steps that are no longer what they were, or of objects that were written since.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_outdated() || matches!(self, Judgement::Void { reason, .. } if reason == "Stale")
+    }
+
+    /// Whether what it is about has no leave by its change set any more.
+    pub(crate) fn is_outdated(&self) -> bool {
+        matches!(self, Judgement::Void { reason, .. } if reason == "Outdated")
     }
 }
 
@@ -66,58 +78,30 @@ impl fmt::Display for Judgement {
             Judgement::Forbidden(why) => {
                 write!(f, "you may not review here: {why}; the ClusterRole setpoint:reviewer lets people review")
             }
+            // Nothing can be later than what is said now but what was said in the same second.
+            Judgement::Void { reason, .. } if reason == "Superseded" => f.write_str(
+                "the review does not count: you rejected this within the same second, and of two verdicts within one second \
+                 the rejection counts; say it again",
+            ),
             Judgement::Void { reason, message } => write!(f, "the review does not count ({reason}): {message}"),
         }
     }
 }
 
-/// Gives a verdict as the user, signed where there is something to sign with, and waits until it was judged. To give the
-/// same again is to find it given.
-pub(super) async fn give(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Judgement> {
-    let namespace = verdict.set.namespace().unwrap_or_default();
-    let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), &namespace);
-    let spec = written(session, user, &verdict).await?;
-    // Who may write reviews may read them; where not, the first name is taken.
-    let given = reviews.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-    let name = name(&spec, given.iter().filter(|review| comes_after(&spec, review)).count());
-    let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
-    match reviews.create(&PostParams::default(), &Review { metadata, spec, status: None }).await {
+/// Gives a verdict as the user, signed where there is something to sign with, and waits until it was judged.
+pub(crate) async fn give(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Judgement> {
+    let (namespace, gate) = (verdict.namespace, verdict.gate);
+    let review = written(session, user, verdict).await?;
+    let reviews: Api<Review> = Api::namespaced(session.server.client.clone(), namespace);
+    match reviews.create(&PostParams::default(), &review).await {
         Ok(review) => judged(session, reviews, review).await,
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            let given = reviews.get(&name).await.map_err(|error| session.server.unreachable(error))?;
-            judged(session, reviews, given).await
-        }
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(Judgement::Forbidden(words(&status))),
-        Err(error) => Err(session.server.unreachable(error))
-            .with_context(|| format!("cannot review {}", inert(&verdict.set.name_any()))),
+        Err(error) => Err(session.server.unreachable(error)).with_context(|| format!("cannot review {}", inert(gate))),
     }
 }
 
-/// The name of a review, which follows from what it says: who did not hear that it was written finds it.
-fn name(spec: &ReviewSpec, earlier: usize) -> String {
-    let mut parts = vec![
-        spec.change_set_uid.clone().unwrap_or_default(),
-        spec.reviewer.clone(),
-        format!("{:?} {} {earlier}", spec.decision, spec.signature.is_some()),
-    ];
-    parts.extend(spec.digests.iter().cloned());
-    let digest: String = Sha256::digest(parts.join("\n")).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{digest}", spec.gate)
-}
-
-/// Whether a verdict comes after a review of the same user about the same steps, and is another one: who approved and then
-/// rejected may approve again, and so may who approved a day ago.
-fn comes_after(spec: &ReviewSpec, review: &Review) -> bool {
-    let is_about = |other: &ReviewSpec| {
-        (&other.gate, &other.change_set_uid, &other.reviewer) == (&spec.gate, &spec.change_set_uid, &spec.reviewer)
-            && other.digests.iter().any(|digest| spec.digests.contains(digest))
-    };
-    let is_void = accepted(review).is_some_and(|accepted| accepted.status == ConditionStatus::False);
-    is_about(&review.spec) && (review.spec.decision != spec.decision || is_void)
-}
-
 /// A verdict as it is posted.
-async fn written(session: &Session, user: &str, verdict: &Verdict<'_>) -> Result<ReviewSpec> {
+async fn written(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<Review> {
     // In whole seconds, as the API writes times: what is signed must read the same afterwards.
     let now = Timestamp::now().round(Unit::Second).context("the time cannot be rounded")?;
     // Not everybody may read the namespace by which the control plane is known; who may review reads the gate.
@@ -125,40 +109,39 @@ async fn written(session: &Session, user: &str, verdict: &Verdict<'_>) -> Result
         (Ok(cluster), _) => Some(cluster),
         (Err(_), None) => None,
         (Err(error), Some(_)) => {
-            let named = named_by_gate(session, verdict.set).await;
+            let named = named_by_gate(session, &verdict).await;
             let why = || error.context("a signature names the control plane, by the uid of the namespace kube-system");
             Some(named.ok_or_else(why)?)
         }
     };
-    let mut digests = verdict.digests.clone();
-    digests.sort();
     let mut spec = ReviewSpec {
-        gate: verdict.set.name_any(),
+        gate: verdict.gate.to_owned(),
         decision: verdict.decision,
-        digests,
+        digests: verdict.digests,
         reviewer: user.to_owned(),
         reviewer_uid: None,
         reviewer_groups: Vec::new(),
-        comment: verdict.comment.clone(),
+        comment: verdict.comment,
         expires_at: Some(now.checked_add(HOLDS).context("the end of time")?),
         nonce: Some(token::random()),
         cluster_uid,
-        change_set_uid: verdict.set.uid(),
+        change_set_uid: verdict.change_set_uid,
         signature: None,
     };
     if let Some(signer) = verdict.signer {
-        spec.signature = Some(signer.sign(&spec.statement(&verdict.set.namespace().unwrap_or_default()))?);
+        spec.signature = Some(signer.sign(&spec.statement(verdict.namespace))?);
     }
-    Ok(spec)
+    let metadata = ObjectMeta { generate_name: Some(format!("{}-", verdict.gate)), ..ObjectMeta::default() };
+    Ok(Review { metadata, spec, status: None })
 }
 
-async fn named_by_gate(session: &Session, set: &ChangeSet) -> Option<String> {
-    let gates: Api<Gate> = Api::namespaced(session.server.client.clone(), &set.namespace().unwrap_or_default());
-    let context = gates.get_opt(&set.name_any()).await.ok()??.spec.context?;
+async fn named_by_gate(session: &Session, verdict: &Verdict<'_>) -> Option<String> {
+    let gates: Api<Gate> = Api::namespaced(session.server.client.clone(), verdict.namespace);
+    let context = gates.get_opt(verdict.gate).await.ok()??.spec.context?;
     context[CLUSTER_UID].as_str().map(str::to_owned)
 }
 
-/// Waits until a controller has judged a review.
+/// Waits until the gatekeeper has judged a review.
 async fn judged(session: &Session, reviews: Api<Review>, review: Review) -> Result<Judgement> {
     let name = review.metadata.name.as_deref().unwrap_or_default();
     let is_judged = |review: Option<&Review>| review.is_none_or(|review| accepted(review).is_some());
@@ -178,7 +161,7 @@ async fn judged(session: &Session, reviews: Api<Review>, review: Review) -> Resu
     Ok(judgement(found))
 }
 
-/// What a controller said of a review, once it did.
+/// What the gatekeeper said of a review, once it did.
 fn accepted(review: &Review) -> Option<Condition> {
     let conditions = &review.status.as_ref()?.conditions;
     condition(conditions, "Accepted").filter(|accepted| accepted.status != ConditionStatus::Unknown).cloned()
@@ -226,13 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn a_review_counts_unless_a_controller_says_that_it_does_not() {
+    fn a_review_counts_unless_the_gatekeeper_says_that_it_does_not() {
         let said = |status: &str, reason: &str| {
             let accepted = json!({"type": "Accepted", "status": status, "reason": reason, "message": "it moved"});
             judgement(review(json!({"conditions": [accepted]})))
         };
         assert_eq!(told(Ok(said("True", "Counted"))), "the review counts");
         assert_eq!(told(Ok(said("False", "Stale"))), "the review does not count (Stale): it moved");
+        assert_eq!(
+            told(Ok(said("False", "Superseded"))),
+            "the review does not count: you rejected this within the same second, and of two verdicts within one second the \
+             rejection counts; say it again"
+        );
     }
 
     #[test]
@@ -253,36 +241,5 @@ mod tests {
         for (row, set, expected) in rows {
             assert_eq!(told(vanished(review(json!({})), set.as_ref())), expected, "{row}");
         }
-    }
-
-    #[test]
-    fn a_verdict_has_one_name_until_another_comes_between() {
-        let with = |decision: &str, digests: Value, accepted: &str| {
-            let accepted = json!({"type": "Accepted", "status": accepted, "reason": "Said", "message": "so"});
-            let mut review = review(json!({"conditions": [accepted]}));
-            review.spec.decision = serde_json::from_value(json!(decision)).expect("a decision");
-            review.spec.digests = serde_json::from_value(digests).expect("digests");
-            review
-        };
-        let spec = with("Approve", json!(["d", "e"]), "True").spec;
-        let rows = [
-            ("nothing was said", vec![], 0),
-            ("the same was said, and nobody has judged it", vec![review(json!({}))], 0),
-            ("the same was said", vec![with("Approve", json!(["d", "e"]), "True")], 0),
-            (
-                "it was rejected since",
-                vec![with("Approve", json!(["d"]), "True"), with("Reject", json!(["d"]), "True")],
-                1,
-            ),
-            ("it has expired", vec![with("Approve", json!(["d"]), "False")], 1),
-            ("another step was rejected", vec![with("Reject", json!(["x"]), "True")], 0),
-        ];
-        for (row, given, expected) in rows {
-            assert_eq!(given.iter().filter(|review| comes_after(&spec, review)).count(), expected, "{row}");
-        }
-        assert_eq!(name(&spec, 0), name(&spec.clone(), 0), "a retry finds it");
-        let others =
-            [ReviewSpec { reviewer: "bob".to_owned(), ..spec.clone() }, ReviewSpec { digests: vec![], ..spec.clone() }];
-        assert!(others.iter().all(|other| name(other, 0) != name(&spec, 0)) && name(&spec, 1) != name(&spec, 0));
     }
 }

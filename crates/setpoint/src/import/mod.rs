@@ -13,12 +13,11 @@ use kube::runtime::wait::await_condition;
 use serde_json::{Map, Value, json};
 use setpoint_api::condition::ConditionStatus;
 use setpoint_api::machine::{Machine, MachineStatus};
-use setpoint_api::step::{Action, Step};
 
 use self::leftover::{is_leftover, remove};
-use crate::approve::{Approver, Policy};
+use crate::apply::{Aim, Followed, condition, follow};
+use crate::approve::Policy;
 use crate::client::Reply;
-use crate::follow::{Aim, Followed, condition, follow};
 use crate::get::JSON;
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -151,18 +150,7 @@ impl Import {
     async fn taken(&self, session: &Session, generation: i64) -> Result<Outcome> {
         let followed = Followed { namespace: session.server.namespace.clone(), name: self.name.clone() };
         let aims = BTreeMap::from([(followed, Aim::Synced { generation })]);
-        let patience = Duration::from_secs(self.timeout);
-        let mut followup = follow(session, aims.clone(), None, patience).await?;
-        let found = self.found(session).await?.and_then(|machine| machine.status).unwrap_or_default();
-        let is_asked = |step: &&Step| step.action == Action::Adopt && step.provider_id.as_ref() == Some(&self.guest);
-        let steps: Vec<Step> =
-            found.pending.iter().flat_map(|pending| &pending.steps).filter(is_asked).cloned().collect();
-        // To import a guest is to agree that it is adopted.
-        if !steps.is_empty() {
-            let user = session.user().await?;
-            let approver = Approver::new(session, &user, None, steps.iter());
-            followup = follow(session, aims, Some(approver), patience).await?;
-        }
+        let followup = follow(session, aims, Duration::from_secs(self.timeout)).await?;
         let guest = inert(&self.guest);
         if let Some((_, why)) = followup.refused().next() {
             let left = match self.found(session).await? {
@@ -207,8 +195,6 @@ fn manifest(import: &Import, namespace: &str, observed: Map<String, Value>) -> V
         ("providerId".to_owned(), json!(import.guest)),
         // What was imported and is gone is said to be missing, and not made anew.
         ("create".to_owned(), json!("Never")),
-        // What was there before us stays when its Machine is deleted.
-        ("deletionPolicy".to_owned(), json!("Retain")),
     ]);
     spec.extend(observed);
     json!({

@@ -1,10 +1,12 @@
-//! Which steps need approval, by an environment's policy.
+//! Which steps wait for people, by an environment's own policy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use setpoint_api::environment::{Approval, Requirement};
+use setpoint_api::environment::Approval;
 use setpoint_api::step::Step;
+use setpoint_core::gate::{self, Approvals, Need, Requesters, Usage, Verdict};
 
 /// What a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +16,12 @@ pub(crate) struct Hold {
     pub(crate) step: String,
     /// Who must approve, in words for people.
     pub(crate) by: String,
+    /// Whether who asks may approve too.
+    pub(crate) own_counts: bool,
+    /// Whether the approval of who asks is all that is needed.
+    pub(crate) own_suffices: bool,
+    /// Whether an approval must be signed.
+    pub(crate) signed: bool,
 }
 
 impl Hold {
@@ -22,32 +30,67 @@ impl Hold {
     }
 }
 
-/// What the steps wait for that need approval, if `requester` asks.
+/// What the steps wait for that need people, if `requester` asks.
 pub(crate) fn holds(steps: &[Step], approval: Option<&Approval>, requester: &str) -> Vec<Hold> {
-    let default = Approval::default();
-    let approval = approval.unwrap_or(&default);
-    let hold = |step: &Step| {
-        let needed = step.classes().into_iter().map(|class| approval.requirement(class));
-        let by: BTreeSet<String> =
-            needed.filter(|needed| needed.approvals > 0).map(|needed| words(&needed, requester)).collect();
-        let by: Vec<String> = by.into_iter().collect();
-        (!by.is_empty()).then(|| Hold { step: step.id.clone(), by: by.join(" and ") })
+    let now = Timestamp::UNIX_EPOCH;
+    // Steps are judged alone: one that waits for another is not held by people.
+    let judge = |step: &Step| {
+        let alone = Step { depends_on: Vec::new(), ..step.clone() };
+        let input = gate::Input {
+            steps: std::slice::from_ref(&alone),
+            approval,
+            guardrails: None,
+            expires_at: None,
+            evidence: &[],
+            used_nonces: &BTreeSet::new(),
+            ledger: &[],
+            under_way: &BTreeSet::new(),
+            usage: Usage::default(),
+            gpus: &BTreeMap::new(),
+            requesters: &Requesters::of_all([requester]),
+            cluster_uid: "",
+            namespace: "",
+            gate: "",
+            change_set_uid: "",
+            opened_at: now,
+            now,
+        };
+        gate::gate(&input).steps.into_iter().next().map(|judged| judged.verdict)
     };
-    steps.iter().filter_map(hold).collect()
+    steps.iter().filter_map(|step| hold(step, &judge(step)?, requester)).collect()
+}
+
+fn hold(step: &Step, verdict: &Verdict, requester: &str) -> Option<Hold> {
+    let Verdict::Wait { needs } = verdict else { return None };
+    let approvals = needs.iter().filter_map(|need| match need {
+        Need::Approvals(approvals) => Some(approvals),
+        _ => None,
+    });
+    let approvals: Vec<&Approvals> = approvals.collect();
+    if approvals.is_empty() {
+        return None;
+    }
+    let own_counts = approvals.iter().all(|needed| needed.except.as_deref() != Some(requester));
+    let signed = approvals.iter().any(|needed| needed.signature);
+    let own_suffices = own_counts && approvals.iter().all(|needed| needed.required == 1);
+    let words: BTreeSet<String> = approvals.iter().map(|needed| words(needed)).collect();
+    let by = words.into_iter().collect::<Vec<_>>().join(" and ");
+    Some(Hold { step: step.id.clone(), by, own_counts, own_suffices, signed })
 }
 
 /// `2 people who sign as operator or owner other than carol`.
-fn words(needed: &Requirement<'_>, requester: &str) -> String {
-    let (mut words, signs) = match needed.approvals {
+fn words(needed: &Approvals) -> String {
+    let (mut words, signs) = match needed.required {
         1 => ("1 person".to_owned(), "signs"),
         several => (format!("{several} people"), "sign"),
     };
-    match (needed.signature, needed.roles.is_empty()) {
-        (_, false) => words += &format!(" who {signs} as {}", needed.roles.join(" or ")),
+    let roles: Vec<&str> = needed.roles.iter().map(String::as_str).collect();
+    match (needed.signature, roles.is_empty()) {
+        (_, false) => words += &format!(" who {signs} as {}", roles.join(" or ")),
         (true, true) => words += &format!(" who {signs}"),
         (false, true) => {}
     }
-    if !needed.requester_may_approve {
+    if let Some(requester) = &needed.except {
         words += &format!(" other than {requester}");
     }
     words

@@ -1,6 +1,7 @@
 //! What would change, as data: for a person to read, for a program, and for a file that is applied later.
 
 mod approval;
+mod object;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -9,14 +10,19 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use setpoint_api::change_set::{Entry, EntryState};
+use setpoint_api::change_set::{StepState, StepStatus};
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Refusal, Step, Target, Waiting};
 
 pub(crate) use self::approval::{Hold, holds};
+pub(crate) use self::object::{FieldEdit, ObjectAction, ObjectChange};
 pub(crate) use self::saved::{Saved, Seals, differences};
 pub(crate) use self::text::steps_text;
-use crate::objects::{MACHINE, ObjectAction, ObjectChange};
+
+/// The kind whose objects stand for guests.
+pub(crate) const MACHINE: &str = "machine.setpoint.dev";
+/// The kind of the places that guests are in.
+pub(crate) const ENVIRONMENT: &str = "environment.setpoint.dev";
 
 /// Everything that would change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -47,25 +53,34 @@ pub(crate) struct ProposedSet {
     /// What each step that waits for people waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) holds: Vec<Hold>,
-    /// The steps that limits of the environment hold back, however many people agree.
+    /// The steps that limits of the environment hold back or refuse, however many people agree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) limited: Vec<Limited>,
 }
 
-/// A step for which a limit of an environment has no room.
+/// What a limit of an environment makes of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Limited {
     /// The step, by its id.
     pub(crate) step: String,
+    /// Whether it never has room, instead of not now.
+    pub(crate) is_refused: bool,
     pub(crate) why: String,
 }
 
 impl Limited {
-    /// What a preview says of a step, if a limit holds it back.
-    pub(crate) fn of(entry: &Entry, steps: &[Step]) -> Option<Limited> {
-        let step = steps.iter().find(|step| step.digest == entry.digest && entry.state == EntryState::Blocked)?;
-        Some(Limited { step: step.id.clone(), why: entry.message.clone().unwrap_or_default() })
+    /// What a preview says of a step that is not taken for want of room.
+    pub(crate) fn of(status: &StepStatus) -> Limited {
+        let (is_refused, message) = (status.state == StepState::Failed, status.message.as_deref().unwrap_or_default());
+        let limited = Limited { step: status.id.clone(), is_refused, why: String::new() };
+        let why = message.strip_prefix(limited.title()).map_or(message, str::trim_start);
+        Limited { why: why.to_owned(), ..limited }
+    }
+
+    /// `waits:` or `refused:`.
+    pub(crate) fn title(&self) -> &'static str {
+        if self.is_refused { "refused:" } else { "waits:" }
     }
 }
 
@@ -134,13 +149,6 @@ impl Proposal {
         counts
     }
 
-    /// The steps that need approval, by where they are taken and their digests.
-    pub(crate) fn held(&self) -> BTreeSet<(&str, &str, &str)> {
-        let steps = self.change_sets.iter().flat_map(|set| set.steps.iter().map(move |step| (set, step)));
-        let held = steps.filter(|(set, step)| set.hold(&step.id).is_some());
-        held.map(|(set, step)| (set.namespace.as_str(), set.environment.as_str(), step.digest.as_str())).collect()
-    }
-
     /// By how much the hourly cost changes, as far as prices are known.
     pub(crate) fn hourly_cost_delta(&self) -> Option<Price> {
         let known: Vec<Price> = self.change_sets.iter().filter_map(|set| set.hourly_cost_delta).collect();
@@ -162,6 +170,13 @@ impl ProposedSet {
     /// What a limit makes of the step with this id.
     pub(crate) fn limit(&self, step: &str) -> Option<&Limited> {
         self.limited.iter().find(|limited| limited.step == step)
+    }
+
+    /// The digests of the steps that who asks may approve too, with a signature or without.
+    pub(crate) fn own(&self, signs: bool) -> Vec<String> {
+        let held = self.steps.iter().filter_map(|step| Some((step, self.hold(&step.id)?)));
+        let own = held.filter(|(_, hold)| hold.own_counts && (signs || !hold.signed));
+        own.map(|(step, _)| step.digest.clone()).collect()
     }
 
     fn tells_of(&self, object: &ObjectChange) -> bool {

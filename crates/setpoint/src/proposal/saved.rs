@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::Proposal;
-use crate::objects::{ObjectAction, ObjectChange, substance};
+use super::object::substance;
+use super::{ObjectAction, ObjectChange, Proposal};
 use crate::token;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 2;
 /// The largest file that is read.
 const LARGEST: u64 = 64 << 20;
 

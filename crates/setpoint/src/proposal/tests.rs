@@ -5,7 +5,6 @@ use setpoint_api::environment::{Approval, ApprovalRule};
 use setpoint_api::step::{Action, Class, Counts, Effect, FieldChange, Origin, Refusal, Step, Target, Waiting, WaitsOn};
 
 use super::*;
-use crate::objects::ObjectAction;
 use crate::style::Style;
 
 fn target(name: &str) -> Target {
@@ -188,41 +187,23 @@ fn the_last_line_says_how_much_it_is() {
 
 #[test]
 fn what_limits_hold_back_is_told_beside_who_must_approve() {
-    let told = |state: &str| {
-        let (why, since) =
-            ("$0.30/h in use + $0.10/h for this step exceeds maxHourlyCost $0.35/h", "2026-11-15T12:00:00Z");
-        let entry = json!({"digest": "digest-of-web", "state": state, "message": why, "since": since});
-        let entry = serde_json::from_value(entry).expect("an entry");
+    let told = |state: &str, message: &str| {
+        let status = json!({
+            "id": "shop/web/create", "digest": "d", "state": state, "message": message, "since": "2026-11-15T12:00:00Z",
+        });
+        let limited = vec![Limited::of(&serde_json::from_value(status).expect("a step's status"))];
+        let one = Counts { creates: 1, ..Counts::default() };
         let web = Step { class: Class::Destructive, ..create() };
-        let limited = Limited::of(&entry, std::slice::from_ref(&web)).into_iter().collect();
-        let set = ProposedSet { limited, ..set(vec![web], Counts { creates: 1, ..Counts::default() }) };
+        let set = ProposedSet { limited, ..set(vec![web], one) };
         Proposal { objects: Vec::new(), change_sets: vec![set] }.text(Style::Plain)
     };
     let head = "In environment lab\n\n  + create shop/web\n        cores  2\n        image  debian-12\n      reason: new\n      \
-                class:  Destructive, +$0.10/h: it is so\n      waits:  for approval by 1 person\n";
-    let limit = "      limit:  $0.30/h in use + $0.10/h for this step exceeds maxHourlyCost $0.35/h\n";
-    let last = |but: &str| format!("\nPlan: 1 to create; +$0.10/h (waits for approval by 1 person{but})\n");
-    assert_eq!(told("Blocked"), format!("{head}{limit}{}", last("; 1 step is beyond limits")));
-    assert_eq!(told("Waiting"), format!("{head}{}", last("")), "there is room for it");
-}
-
-#[test]
-fn what_cannot_be_known_before_an_adoption_is_asked_again() {
-    let adopt = step("db", Action::Adopt, Class::Destructive, Some("101"), Vec::new());
-    let counts = Counts { updates: 1, ..Counts::default() };
-    assert_eq!(
-        Proposal { objects: Vec::new(), change_sets: vec![set(vec![adopt], counts)] }.text(Style::Plain),
-        r#"In environment lab
-
-  + adopt shop/db (guest 101)
-      reason: new
-      class:  Destructive: it is so
-      waits:  for approval by 1 person
-      later:  what differs then is planned, and asked again after adoption
-
-Plan: 1 to change (waits for approval by 1 person)
-"#
-    );
+                class:  Destructive, +$0.10/h: it is so\n      waits:  for approval by 1 person\n      ";
+    let last = "\n\nPlan: 1 to create; +$0.10/h (waits for approval by 1 person; 1 step is beyond limits)\n";
+    let full = told("Waiting", "waits: maxInstances 1 is used up until something else goes");
+    assert_eq!(full, format!("{head}waits:  maxInstances 1 is used up until something else goes{last}"));
+    let never = told("Failed", "refused: this step alone is more than maxInstances 0 allows");
+    assert_eq!(never, format!("{head}refused: this step alone is more than maxInstances 0 allows{last}"));
 }
 
 #[test]
@@ -262,11 +243,30 @@ fn only_what_is_done_is_counted_as_done() {
 }
 
 #[test]
-fn what_needs_approval_is_told_from_what_does_not() {
-    let delete = step("db", Action::Delete, Class::Destructive, Some("8"), Vec::new());
-    let sets = vec![set(vec![delete, create()], Counts::default())];
-    let proposal = Proposal { objects: Vec::new(), change_sets: sets };
-    assert_eq!(proposal.held().into_iter().collect::<Vec<_>>(), [("shop", "lab", "digest-of-db")]);
+fn who_asks_approves_what_they_may() {
+    let steps = || vec![step("db", Action::Delete, Class::Destructive, Some("8"), Vec::new()), create()];
+    let held = |signature: bool, requester_may_approve: bool| {
+        let rule = ApprovalRule {
+            class: Class::Destructive,
+            approvals: 1,
+            roles: Vec::new(),
+            signature,
+            requester_may_approve,
+            service_accounts: false,
+            expiry_seconds: 60,
+        };
+        let approval = Approval { rules: vec![rule], keys: Vec::new() };
+        ProposedSet { holds: holds(&steps(), Some(&approval), "alice"), ..set(steps(), Counts::default()) }
+    };
+    let rows = [
+        ("it may be anybody", held(false, true), false, 1),
+        ("it may be anybody else", held(false, false), false, 0),
+        ("it must be signed, and is not", held(true, true), false, 0),
+        ("it must be signed, and is", held(true, true), true, 1),
+    ];
+    for (row, set, signs, expected) in rows {
+        assert_eq!(set.own(signs).len(), expected, "{row}");
+    }
 }
 
 #[test]
@@ -293,22 +293,22 @@ fn a_hold_says_who_must_approve() {
         expiry_seconds: 60,
     };
     let rows = [
-        ("by default", None, Some("1 person")),
+        ("by default", None, Some(("1 person", true, true))),
         ("nobody", Some(rule(0, &[], false, true)), None),
-        ("two", Some(rule(2, &[], false, true)), Some("2 people")),
-        ("another", Some(rule(1, &[], false, false)), Some("1 person other than alice")),
-        ("a signature", Some(rule(1, &[], true, true)), Some("1 person who signs")),
+        ("two", Some(rule(2, &[], false, true)), Some(("2 people", true, false))),
+        ("another", Some(rule(1, &[], false, false)), Some(("1 person other than alice", false, false))),
+        ("a signature", Some(rule(1, &[], true, true)), Some(("1 person who signs", true, true))),
         (
             "roles",
             Some(rule(2, &["operator", "owner"], true, false)),
-            Some("2 people who sign as operator or owner other than alice"),
+            Some(("2 people who sign as operator or owner other than alice", false, false)),
         ),
     ];
     for (row, rule, expected) in rows {
         let policy = rule.map(|rule| Approval { rules: vec![rule], keys: Vec::new() });
         let steps = [step("gone", Action::Delete, Class::Destructive, None, Vec::new())];
         let holds = holds(&steps, policy.as_ref(), "alice");
-        let told = holds.first().map(|hold| hold.by.as_str());
+        let told = holds.first().map(|hold| (hold.by.as_str(), hold.own_counts, hold.own_suffices));
         assert_eq!(told, expected, "{row}");
     }
 }

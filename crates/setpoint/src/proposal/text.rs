@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use setpoint_api::price::Price;
 use setpoint_api::step::{Action, Counts, Effect, FieldChange, Step};
 
-use super::{Proposal, ProposedSet};
-use crate::objects::{FieldEdit, ObjectAction, ObjectChange};
+use super::{FieldEdit, ObjectAction, ObjectChange, Proposal, ProposedSet};
 use crate::style::{Style, Tone};
 use crate::terminal::{aligned, inert};
 
@@ -73,11 +72,8 @@ fn set_text(set: &ProposedSet, style: Style) -> Option<String> {
     let head = format!("{} {}\n", style.paint(Tone::Strong, "In environment"), inert(&set.environment));
     let stands = |step: &Step| {
         let people = set.hold(&step.id).map(|hold| ("waits:", hold.words()));
-        let limit = set.limit(&step.id).map(|limited| ("limit:", limited.why.clone()));
-        let adopts = step.action == Action::Adopt;
-        let later =
-            adopts.then(|| ("later:", "what differs then is planned, and asked again after adoption".to_owned()));
-        people.into_iter().chain(limit).chain(later).collect()
+        let limit = set.limit(&step.id).map(|limited| (limited.title(), limited.why.clone()));
+        people.into_iter().chain(limit).collect()
     };
     let mut text = head + &steps_text(&set.steps, stands, style);
     let waiting = set.waiting.iter().map(|waiting| {
@@ -178,7 +174,6 @@ fn sign(step: &Step) -> (&'static str, Tone) {
         Action::Delete | Action::Release => ("  -", Tone::Bad),
         Action::Replace if step.create_first => ("+/-", Tone::Bad),
         Action::Replace => ("-/+", Tone::Bad),
-        Action::Loosen => ("  ~", Tone::Bad),
         Action::Update | Action::Grow | Action::Start | Action::Stop | Action::Restart => ("  ~", Tone::Change),
     }
 }
@@ -195,7 +190,6 @@ pub(super) fn verb(action: Action) -> &'static str {
         Action::Replace => "replace",
         Action::Release => "release",
         Action::Delete => "delete",
-        Action::Loosen => "loosen",
     }
 }
 

@@ -36,18 +36,8 @@ async fn what_there_is_no_room_for_is_shown() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_protected_stays_whatever_command_is_given() -> Result<()> {
-    follow("protection.txt", &Server::start(SETPOINT).await?)
-}
-
-#[tokio::test]
 async fn people_approve_and_reject() -> Result<()> {
     follow("reviews.txt", &Server::start(SETPOINT).await?)
-}
-
-#[tokio::test]
-async fn a_yes_approves_what_was_shown_and_nothing_else() -> Result<()> {
-    follow("approvals.txt", &Server::start(SETPOINT).await?)
 }
 
 #[tokio::test]

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, Phase};
 use setpoint_api::environment::Environment;
-use setpoint_api::review::Review;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, Issuer, Server, Setup, Surroundings, Users};
@@ -24,7 +22,6 @@ use setpoint_controllers::runtime::{Caches, Clock};
 use setpoint_deployer::Registry;
 use setpoint_deployer::simulated::SimulatedDriver;
 use setpoint_store::{MemoryStore, Options};
-use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::wait_for;
 use tokio::task::JoinHandle;
 
@@ -57,10 +54,6 @@ impl Cluster {
             Client::new(server.acting_as(Identity::new(user, groups.iter().copied())), "default")
         };
         let admin = client("admin", &[MASTERS]);
-        for (path, object) in on_every_environment(&["use"], "Group", "system:serviceaccounts") {
-            let request = http::Request::post(path).header("content-type", "application/json");
-            admin.request::<Value>(request.body(serde_json::to_vec(&object)?)?).await?;
-        }
         let cluster = Api::<Namespace>::all(admin.clone()).get("kube-system").await?.metadata.uid.context("a uid")?;
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
         if accounts.get_opt("default").await?.is_none() {
@@ -147,7 +140,7 @@ async fn a_pod_is_made_bound_and_ready_in_three_writes() -> Result<()> {
     let watched = cluster.pods();
     let mut events = watched.watch(&WatchParams::default().timeout(290), "0").await?.boxed();
     let start = Instant::now();
-    let mut writes: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
+    let mut writes: BTreeMap<String, usize> = BTreeMap::new();
     let follow = async {
         let mut ready = 0;
         while ready < count {
@@ -155,8 +148,8 @@ async fn a_pod_is_made_bound_and_ready_in_three_writes() -> Result<()> {
             let (WatchEvent::Added(pod) | WatchEvent::Modified(pod)) = event.context("the watch ended")? else {
                 continue;
             };
+            *writes.entry(pod.metadata.name.clone().unwrap_or_default()).or_default() += 1;
             ready += usize::from(is_ready(&pod));
-            writes.entry(pod.metadata.name.clone().unwrap_or_default()).or_default().push(pod);
         }
         anyhow::Ok(())
     };
@@ -164,8 +157,8 @@ async fn a_pod_is_made_bound_and_ready_in_three_writes() -> Result<()> {
     tokio::try_join!(cluster.make(names), follow)?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{count} Pods ready in {seconds:.2} s: {:.0} a second", count as f64 / seconds);
-    let most = writes.values().find(|versions| versions.len() > 3);
-    ensure!(most.is_none(), "a Pod was written more than three times: {}", serde_json::to_string_pretty(&most)?);
+    let most = writes.values().max().copied().unwrap_or_default();
+    ensure!(most <= 3, "a Pod was written {most} times");
     let place = cluster.driver.place("lab").context("a place")?;
     ensure!(place.len() == count, "there are {} instances", place.len());
     Ok(())
@@ -204,7 +197,7 @@ async fn a_place_that_does_not_answer_says_so_and_keeps_what_it_holds() -> Resul
     let configure = async |config: Value| -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"config": config}}));
         environments.patch("lab", &PatchParams::default(), &patch).await?;
-        approve_loosening(&cluster.admin).await
+        Ok(())
     };
     let until_reason = async |reason: &str| {
         wait_for(format!("the reason {reason}"), PATIENCE, || async {
@@ -231,34 +224,5 @@ async fn a_place_that_does_not_answer_says_so_and_keeps_what_it_holds() -> Resul
     if Api::<Node>::all(cluster.admin.clone()).get_opt("lab").await?.is_some() {
         bail!("its Node is still there");
     }
-    Ok(())
-}
-
-/// Approves the looser policy of `lab` that waits, as the administrator.
-async fn approve_loosening(admin: &Client) -> Result<()> {
-    let environments: Api<Environment> = Api::all(admin.clone());
-    let sets: Api<ChangeSet> = Api::namespaced(admin.clone(), "kube-system");
-    let (environments, sets) = (&environments, &sets);
-    let digest = wait_for("a looser policy to wait", PATIENCE, || async {
-        let pending = environments.get("lab").await?.status.and_then(|status| status.pending);
-        Ok(pending.and_then(|pending| pending.steps.first().map(|step| step.digest.clone())))
-    })
-    .await?;
-    let asked = wait_for("it to be asked about", PATIENCE, || async {
-        let lists = |set: &ChangeSet| {
-            let status = set.status.iter().filter(|status| status.phase == Some(Phase::Waiting));
-            let mut steps = status.flat_map(|status| status.steps.iter().chain(&set.spec.steps));
-            steps.any(|step| step.digest == digest)
-        };
-        Ok(sets.list(&ListParams::default()).await?.items.into_iter().find(lists))
-    })
-    .await?;
-    let review = json!({
-        "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review",
-        "metadata": {"generateName": "yes-", "namespace": "kube-system"},
-        "spec": {"gate": asked.metadata.name, "decision": "Approve", "digests": [digest], "reviewer": "admin"},
-    });
-    let reviews: Api<Review> = Api::namespaced(admin.clone(), "kube-system");
-    reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
     Ok(())
 }

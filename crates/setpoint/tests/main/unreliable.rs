@@ -25,7 +25,6 @@ use setpoint_controllers::runtime::{Caches, Clock};
 use setpoint_deployer::simulated::SimulatedDriver;
 use setpoint_deployer::{Deadlines, Registry};
 use setpoint_store::{MemoryStore, Options};
-use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::wait_for;
 use tokio::task::JoinHandle;
 
@@ -53,10 +52,6 @@ impl Cluster {
         let server = Server::open(Arc::new(MemoryStore::new(Options::default())), setup).await;
         let server = server.map_err(|failure| anyhow!("{failure:?}"))?;
         let admin = Client::new(server.acting_as(Identity::new("admin", [MASTERS])), "default");
-        for (path, object) in on_every_environment(&["use"], "Group", "system:serviceaccounts") {
-            let request = http::Request::post(path).header("content-type", "application/json");
-            admin.request::<Value>(request.body(serde_json::to_vec(&object)?)?).await?;
-        }
         let namespace = Api::<Namespace>::all(admin.clone()).get("kube-system").await?;
         let id = namespace.metadata.uid.context("a uid")?;
         Ok(Cluster { server, admin, id, deployer: Arc::default() })

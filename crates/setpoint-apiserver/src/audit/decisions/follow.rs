@@ -259,7 +259,7 @@ impl Follower {
             if before.is_none() {
                 self.change_sets.insert(meta(stored), event.key.clone());
             }
-            if !stored.contains("\"entries\":") {
+            if !stored.contains("\"stepStates\":") {
                 return Ok(Vec::new());
             }
             let (before, after) = (read::<StoredChangeSet>(before.as_ref()), read::<StoredChangeSet>(after.as_ref()));

@@ -53,13 +53,13 @@ pub(super) struct StoredChangeSet {
 pub(super) struct ChangeSetSpec {
     pub(super) environment: String,
     pub(super) requested_by: String,
-    pub(super) steps: Vec<ListedStep>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ChangeSetStatus {
-    pub(super) entries: Vec<setpoint_api::change_set::Entry>,
+    pub(super) steps: Vec<ListedStep>,
+    pub(super) step_states: Vec<setpoint_api::change_set::StepStatus>,
 }
 
 /// A step that a change set lists.
@@ -127,7 +127,7 @@ pub(super) fn entries(
     let reason = accepted.map_or(GIVEN, |accepted| accepted.reason.as_deref().unwrap_or_default());
     let told = before.and_then(StoredReview::accepted);
     let listed: BTreeMap<&str, &ListedStep> =
-        set.iter().flat_map(|set| &set.spec.steps).map(|step| (step.digest.as_str(), step)).collect();
+        set.iter().flat_map(|set| &set.status.steps).map(|step| (step.digest.as_str(), step)).collect();
     let steps: Vec<ReviewedStep> = review.spec.digests.iter().map(|digest| reviewed(digest, &listed)).collect();
     let fact = ReviewFact {
         by: review.spec.reviewer.clone(),
@@ -208,7 +208,7 @@ mod tests {
         };
         let steps: Vec<Value> = (0..digests).map(step).collect();
         let metadata = json!({"name": "web", "namespace": "shop", "uid": "c1"});
-        let object = json!({"metadata": metadata, "spec": {"environment": "lab", "steps": steps}});
+        let object = json!({"metadata": metadata, "spec": {"environment": "lab"}, "status": {"steps": steps}});
         serde_json::from_value(object).expect("a change set")
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use setpoint_api::change_set::{Entry as ChangeSetEntry, EntryState};
+use setpoint_api::change_set::{StepState, StepStatus};
 use setpoint_api::condition::{Condition, ConditionStatus};
 use setpoint_api::machine::{DoneStep, Intent};
 use setpoint_api::requester::REQUESTED_BY;
@@ -136,20 +136,20 @@ fn by_uid(uid: &str) -> ChangeSetName {
 
 /// What happened, between two versions of a change set, to the steps it lists for guests that belong to nothing.
 pub(super) fn of_guests(before: Option<&StoredChangeSet>, after: &StoredChangeSet) -> Vec<Entry> {
-    let outcome = |entry: &ChangeSetEntry| match entry.state {
-        EntryState::Running => Some(StepOutcome::Begun),
-        EntryState::Done => Some(StepOutcome::Done),
-        EntryState::Tried => Some(StepOutcome::Unseen),
+    let outcome = |state: &StepStatus| match state.state {
+        StepState::Running => Some(StepOutcome::Begun),
+        StepState::Done => Some(StepOutcome::Done),
+        _ if state.spent => Some(StepOutcome::Unseen),
         _ => None,
     };
-    let old = |entry: &ChangeSetEntry| {
-        let mut entries = before.iter().flat_map(|before| &before.status.entries);
-        entries.find(|old| old.digest == entry.digest).and_then(outcome)
+    let old = |state: &StepStatus| {
+        let mut states = before.iter().flat_map(|before| &before.status.step_states);
+        states.find(|old| old.id == state.id && old.digest == state.digest).and_then(outcome)
     };
-    let news = after.status.entries.iter().filter_map(|entry| {
-        let outcome = outcome(entry).filter(|outcome| old(entry) != Some(*outcome))?;
-        let mut steps = after.spec.steps.iter().filter(|step| step.target.kind != MACHINE);
-        let step = steps.find(|step| step.digest == entry.digest)?;
+    let news = after.status.step_states.iter().filter_map(|state| {
+        let outcome = outcome(state).filter(|outcome| old(state) != Some(*outcome))?;
+        let mut steps = after.status.steps.iter().filter(|step| step.target.kind != MACHINE);
+        let step = steps.find(|step| step.id == state.id && step.digest == state.digest)?;
         let fact = Fact::Step(StepFact {
             action: step.action,
             target: step.target.clone(),
@@ -167,14 +167,14 @@ pub(super) fn of_guests(before: Option<&StoredChangeSet>, after: &StoredChangeSe
             requested_by: names([after.spec.requested_by.as_str()]),
         });
         let id = format!("{}/{}/{}/{outcome:?}", after.metadata.uid, step.id, step.digest);
-        Some(Entry { id, time: entry.since, fact })
+        Some(Entry { id, time: state.since, fact })
     });
     news.collect()
 }
 
 /// Adds to a step what its change set says of it.
 pub(super) fn complete(step: &mut StepFact, set: &StoredChangeSet) {
-    let listed = set.spec.steps.iter().find(|listed| listed.digest == step.digest);
+    let listed = set.status.steps.iter().find(|listed| listed.digest == step.digest);
     step.class = step.class.or(listed.map(|listed| listed.class));
     step.change_set = Some(set.reference());
 }
@@ -258,11 +258,12 @@ mod tests {
                 json!({"id": kind, "target": {"namespace": "", "name": "7", "kind": kind}, "action": "Delete",
                     "class": "Destructive", "digest": "sha256:a", "providerId": "7"})
             };
-            let entry = json!({"digest": "sha256:a", "state": named, "since": "2026-03-01T12:00:00Z"});
+            let state =
+                |id: &str| json!({"id": id, "digest": "sha256:a", "state": named, "since": "2026-03-01T12:00:00Z"});
             let object = json!({
                 "metadata": {"name": "lab-1", "namespace": "kube-system", "uid": "c1"},
-                "spec": {"environment": "lab", "requestedBy": "system:nobody", "steps": [step("Guest")]},
-                "status": {"entries": [entry]},
+                "spec": {"environment": "lab", "requestedBy": "system:nobody"},
+                "status": {"steps": [step("Guest"), step(MACHINE)], "stepStates": [state("Guest"), state(MACHINE)]},
             });
             serde_json::from_value(object).expect("a change set")
         };

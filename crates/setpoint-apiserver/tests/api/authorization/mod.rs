@@ -2,7 +2,6 @@
 
 mod defaults;
 mod effect;
-mod environments;
 mod escalation;
 mod requests;
 mod service_accounts;

@@ -14,7 +14,7 @@ const APPS: &str = "/apis/setpoint.dev/v1alpha1/namespaces/default/apps";
 
 /// Wendy may write whatever runs, and nothing else.
 async fn wendy(api: &Api) -> Api {
-    let rules = json!([{"verbs": ["*"], "apiGroups": ["", "apps", "batch", "setpoint.dev"], "resources": ["pods", "pods/binding", "pods/ephemeralcontainers", "daemonsets", "deployments", "deployments/scale", "replicasets", "statefulsets", "jobs", "cronjobs", "apps"]}, {"verbs": ["use"], "apiGroups": ["setpoint.dev"], "resources": ["environments"]}]);
+    let rules = json!([{"verbs": ["*"], "apiGroups": ["", "apps", "batch", "setpoint.dev"], "resources": ["pods", "pods/binding", "pods/ephemeralcontainers", "daemonsets", "deployments", "deployments/scale", "replicasets", "statefulsets", "jobs", "cronjobs", "apps"]}]);
     api.post(ROLES, role("runner", rules)).await.expect(201);
     give(api, "wendy", "Role/runner").await;
     api.as_user("wendy", [])
@@ -101,7 +101,7 @@ async fn what_already_runs_as_an_account_can_be_scaled_but_not_made_to_run_somet
     let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "example.com/mine"}]}});
     let part = format!("{PODS}/p/ephemeralcontainers");
     wendy.strategic_patch(part, debug).await.refused(403, "Forbidden", &["it would run as a service account"]);
-    let target = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "local"}});
+    let target = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     wendy.post(format!("{PODS}/p/binding"), target).await.expect(201);
 }
 

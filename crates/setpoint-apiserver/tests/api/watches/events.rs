@@ -74,10 +74,10 @@ async fn an_object_that_comes_into_a_selection_is_added_and_one_that_leaves_is_d
 #[tokio::test]
 async fn fields_select_too() {
     let api = Api::new().await;
-    let selector = escaped("spec.nodeName=local");
+    let selector = escaped("spec.nodeName=n1");
     let mut watch = api.get(format!("{PODS}?watch=1&fieldSelector={selector}")).watch().await;
     api.post(PODS, pod("p")).await.expect(201);
-    let target = json!({"kind": "Node", "name": "local"});
+    let target = json!({"kind": "Node", "name": "n1"});
     api.post(format!("{PODS}/p/binding"), json!({"metadata": {"name": "p"}, "target": target})).await.expect(201);
     assert_eq!(watch.told(1).await, ["ADDED p"]);
 }

@@ -15,7 +15,7 @@ async fn a_pod_on_a_node_is_given_time_to_end() {
     let api = Api::new().await;
     let path = format!("{PODS}/p");
     api.post(PODS, pod("p")).await.expect(201);
-    api.post(format!("{path}/binding"), binding("p", "local")).await.expect(201);
+    api.post(format!("{path}/binding"), binding("p", "n1")).await.expect(201);
 
     let ending = api.delete(&path).await.expect(200);
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 30);
@@ -45,17 +45,17 @@ async fn a_pod_is_bound_once() {
     let api = Api::new().await;
     let path = format!("{PODS}/p");
     api.post(PODS, pod("p")).await.expect(201);
-    let bound = api.post(format!("{path}/binding"), binding("p", "local")).await.expect(201);
+    let bound = api.post(format!("{path}/binding"), binding("p", "n1")).await.expect(201);
     assert_eq!(bound["status"], "Success");
     let object = api.get(&path).await.expect(200);
-    assert_eq!(object["spec"]["nodeName"], "local");
+    assert_eq!(object["spec"]["nodeName"], "n1");
     let scheduled = &object["status"]["conditions"][0];
     assert_eq!((&scheduled["type"], &scheduled["status"]), (&json!("PodScheduled"), &json!("True")));
 
     let again = api.post(format!("{path}/binding"), binding("p", "n2")).await;
-    again.refused(409, "Conflict", &["pod p is already assigned to node \"local\""]);
-    api.post(format!("{PODS}/none/binding"), binding("none", "local")).await.refused(404, "NotFound", &[]);
-    let other = api.post(format!("{path}/binding"), binding("q", "local")).await;
+    again.refused(409, "Conflict", &["pod p is already assigned to node \"n1\""]);
+    api.post(format!("{PODS}/none/binding"), binding("none", "n1")).await.refused(404, "NotFound", &[]);
+    let other = api.post(format!("{path}/binding"), binding("q", "n1")).await;
     assert_eq!(other.status, 400, "{}", other.text());
 }
 
@@ -63,7 +63,7 @@ async fn a_pod_is_bound_once() {
 async fn a_dry_binding_binds_nothing() {
     let api = Api::new().await;
     api.post(PODS, pod("p")).await.expect(201);
-    api.post(format!("{PODS}/p/binding?dryRun=All"), binding("p", "local")).await.expect(201);
+    api.post(format!("{PODS}/p/binding?dryRun=All"), binding("p", "n1")).await.expect(201);
     assert!(api.get(format!("{PODS}/p")).await.expect(200)["spec"]["nodeName"].is_null());
 }
 

@@ -4,7 +4,6 @@ use kube::runtime::watcher::Event;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
-use setpoint_core::gate::{Amount, Level};
 use setpoint_core::observation::{Completeness, Guest, Mark};
 
 use super::*;
@@ -32,7 +31,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn seen(instances: u32) -> Usage {
-    Level { instances: Some(instances), gpus: Some(0), hourly_cost: None }.into()
+    Usage { instances: Some(instances), gpus: Some(0), hourly_cost: None }
 }
 
 fn count(look: &Observation) -> Usage {
@@ -73,8 +72,7 @@ fn machine(name: &str, version: u32, intents: &[&str]) -> Machine {
 
 /// Asks as whoever is about to spend does.
 fn at_most(account: &mut Account, rules: i64, others: &Others) -> Option<Usage> {
-    // In all: of namespaces the tables of the core tell.
-    account.at_most(Some(rules), others, None, |_| Usage::default()).map(|usage| usage.all.into())
+    account.at_most(Some(rules), others, None, |_| Usage::default())
 }
 
 #[test]
@@ -165,7 +163,7 @@ fn a_look_and_what_was_begun_since_tell_how_much_there_is_at_most() {
         [("others came", 15, 6, 7), ("that was seen before", 12, 9, 7), ("some went", 16, 0, 7)]
     {
         let found = account.at_most(Some(1), &none, Some(&look(at)), |_| seen(instances));
-        assert_eq!(found.map(|usage| usage.all), Some(seen(expected).all), "{name}");
+        assert_eq!(found, Some(seen(expected)), "{name}");
     }
     account.begin_look();
     account.keep(Some(1), &none, look(20), seen(2), at(20));
@@ -318,7 +316,7 @@ impl World {
     /// As whoever decides does. Whether there surely is room for one more.
     fn has_room(&mut self) -> bool {
         let others = self.account.others("lab", &self.machines, at(1));
-        let room = |usage: Usage| usage.all.instances.is_some_and(|now| now < self.limit);
+        let room = |usage: Usage| usage.instances.is_some_and(|now| now < self.limit);
         let at_most = self.account.at_most(Some(1), &others, None, count);
         at_most.is_some_and(room) || self.account.look(Some(1), &others, None).is_some_and(|look| room(count(&look)))
     }
@@ -331,7 +329,7 @@ impl World {
                 let under_way = self.each.iter().filter(|stage| matches!(stage, Stage::Making { .. })).count();
                 self.side_by_side += usize::from(under_way > 0);
                 let machine = self.write(number, &[call.as_str()]);
-                let added = Added::to("default", Amount { instances: 1, ..Amount::default() });
+                let added = Added { instances: 1, ..Added::default() };
                 self.account.begin(&call, Call::new(&step("Create"), added, Some((&machine, &*self.machines))));
                 self.machines.apply(Event::Apply(machine));
                 Stage::Making { has_landed: false, has_ended: false }

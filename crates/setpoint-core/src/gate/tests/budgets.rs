@@ -4,19 +4,19 @@ use setpoint_api::environment::MAX_LEDGER;
 
 use super::*;
 
-pub(super) fn destroys(limit: u32) -> Guardrails {
+fn destroys(limit: u32) -> Guardrails {
     Guardrails { max_destroys_per_hour: Some(limit), ..Guardrails::default() }
 }
 
-pub(super) fn added(limit: &str) -> Guardrails {
+fn added(limit: &str) -> Guardrails {
     Guardrails { max_added_cost_per_hour: Some(price(limit)), ..Guardrails::default() }
 }
 
-pub(super) fn cost(limit: &str) -> Guardrails {
+fn cost(limit: &str) -> Guardrails {
     Guardrails { max_hourly_cost: Some(price(limit)), ..Guardrails::default() }
 }
 
-pub(super) fn instances(limit: u32) -> Guardrails {
+fn instances(limit: u32) -> Guardrails {
     Guardrails { max_instances: Some(limit), ..Guardrails::default() }
 }
 
@@ -25,24 +25,18 @@ fn gpus(limit: u32) -> Guardrails {
 }
 
 /// Approved destroys of the named guests.
-pub(super) fn destroying(names: &[&str]) -> World {
+fn destroying(names: &[&str]) -> World {
     World::of(names.iter().map(|name| destroy(name)).collect()).reviews(vec![approve("alice", names)])
 }
 
-/// What is said where so many were taken of so many that may be.
-fn destroyed(taken: u32, limit: u32, until: &str) -> String {
-    let steps = if taken == 1 { "1 destructive step" } else { &format!("{taken} destructive steps") };
-    format!("{steps} taken within the last hour + 1 for this step exceeds maxDestroysPerHour {limit} until {until}")
-}
-
 /// What was begun so long ago, by a call named after the step.
-pub(super) fn begun(step: &Step, seconds: i64) -> LedgerEntry {
+fn begun(step: &Step, seconds: i64) -> LedgerEntry {
     let all = Guardrails { max_added_cost_per_hour: Some(Price::ZERO), ..destroys(0) };
     ledger_entry(step, &step.id, &all, ago(seconds)).expect("the step counts")
 }
 
 impl World {
-    pub(super) fn ledger(self, ledger: Vec<LedgerEntry>) -> World {
+    fn ledger(self, ledger: Vec<LedgerEntry>) -> World {
         World { ledger, ..self }
     }
 
@@ -51,13 +45,12 @@ impl World {
         World { under_way: intents.iter().map(|id| (*id).to_owned()).collect(), ..self }
     }
 
-    pub(super) fn has(self, instances: u32, gpus: u32, hourly_cost: &str) -> World {
-        let hourly_cost = Some(price(hourly_cost));
-        let usage = Level { instances: Some(instances), gpus: Some(gpus), hourly_cost };
-        World { usage: usage.into(), ..self }
+    fn has(self, instances: u32, gpus: u32, hourly_cost: &str) -> World {
+        let usage = Usage { instances: Some(instances), gpus: Some(gpus), hourly_cost: Some(price(hourly_cost)) };
+        World { usage, ..self }
     }
 
-    pub(super) fn knows_nothing(self) -> World {
+    fn knows_nothing(self) -> World {
         World { usage: Usage::default(), ..self }
     }
 
@@ -73,7 +66,7 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
     let old = |name: &str, seconds: i64| begun(&destroy(name), seconds);
     let call =
         |name: &str, intent: &str, seconds: i64| LedgerEntry { intent: Some(intent.to_owned()), ..old(name, seconds) };
-    let used_up = |until: &str| format!("b: waits: {}", destroyed(1, 1, until));
+    let used_up = |until: &str| format!("b: waits: maxDestroysPerHour 1 is used up until {until}");
     let (at_half, at_full) = (used_up("2026-11-15T12:30:00Z"), used_up("2026-11-15T13:00:00Z"));
     assert_verdicts([
         ("no limit", destroying(&["a", "b"]), &["a: may run", "b: may run"]),
@@ -101,7 +94,7 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
         (
             "it has room when enough of it lapsed, not when the first does",
             destroying(&["b"]).limits(destroys(1)).ledger(vec![old("x", 1_800), old("y", 3_000)]),
-            &[&format!("b: waits: {}", destroyed(2, 1, "2026-11-15T12:30:00Z"))],
+            &[&at_half],
         ),
         (
             "what is dated in the future counts: a clock set back makes no room",
@@ -131,7 +124,7 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
                 call("a", "3", 200),
                 call("b", "4", 100),
             ]),
-            &[&format!("b: waits: {}", destroyed(4, 4, "2026-11-15T12:53:20Z"))],
+            &["b: waits: maxDestroysPerHour 4 is used up until 2026-11-15T12:53:20Z"],
         ),
         (
             "an entry that names no call counts for itself",
@@ -139,7 +132,7 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
                 LedgerEntry { intent: None, ..old("x", 60) },
                 LedgerEntry { intent: None, ..old("x", 1_800) },
             ]),
-            &[&format!("b: waits: {}", destroyed(2, 2, "2026-11-15T12:30:00Z"))],
+            &["b: waits: maxDestroysPerHour 2 is used up until 2026-11-15T12:30:00Z"],
         ),
         (
             "and leaves no room for another",
@@ -180,26 +173,21 @@ fn no_more_is_destroyed_within_an_hour_than_allowed() {
 fn cost_rises_no_faster_and_no_higher_than_allowed() {
     let unpriced = |action: Action| Step { hourly_cost_delta: None, ..step("a", action) };
     let two = || World::of(vec![spend("a", "0.60"), spend("b", "0.60")]);
-    let not_known = "a: waits: maxHourlyCost $5.00/h is set, and the price of this step is not known";
-    let used_up = |added: &str| {
-        format!(
-            "b: waits: ${added}/h added within the last hour + $0.60/h for this step exceeds maxAddedCostPerHour $1.00/h \
-             until 2026-11-15T13:00:00Z"
-        )
-    };
+    let not_known = "a: waits: maxHourlyCost $5.00 is set, and the price of this step is not known";
+    let used_up = "b: waits: maxAddedCostPerHour $1.00 is used up until 2026-11-15T13:00:00Z";
     let saves = || Step { hourly_cost_delta: Some(price("-2")), ..step("a", Action::Stop) };
     assert_verdicts([
         ("within what may be added", two().limits(added("1.20")), &["a: may run", "b: may run"]),
-        ("beyond it", two().limits(added("1")), &["a: may run", &used_up("0.60")]),
+        ("beyond it", two().limits(added("1")), &["a: may run", used_up]),
         (
             "what was added within the hour counts",
             World::of(vec![spend("b", "0.60")]).limits(added("1")).ledger(vec![begun(&spend("x", "0.50"), 0)]),
-            &[&used_up("0.50")],
+            &[used_up],
         ),
         (
             "what was saved makes no room",
             World::of(vec![saves(), spend("b", "0.60")]).limits(added("1")).ledger(vec![begun(&spend("x", "0.50"), 0)]),
-            &["a: may run", &used_up("0.50")],
+            &["a: may run", used_up],
         ),
         (
             "a call that is tried again is counted once",
@@ -212,18 +200,18 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
         (
             "a step that adds more than may ever be added",
             World::of(vec![spend("a", "2")]).limits(added("1")),
-            &["a: refused: this step alone is more than maxAddedCostPerHour $1.00/h allows"],
+            &["a: refused: this step alone is more than maxAddedCostPerHour $1.00 allows"],
         ),
         ("within what all may cost", two().limits(cost("5")).has(0, 0, "3.80"), &["a: may run", "b: may run"]),
         (
             "beyond it",
             two().limits(cost("5")).has(0, 0, "3.81"),
-            &["a: may run", "b: waits: $4.41/h in use + $0.60/h for this step exceeds maxHourlyCost $5.00/h"],
+            &["a: may run", "b: waits: maxHourlyCost $5.00 is used up until something else goes"],
         ),
         (
             "a step that costs more than all may",
             World::of(vec![spend("a", "5.01")]).limits(cost("5")),
-            &["a: refused: this step alone is more than maxHourlyCost $5.00/h allows"],
+            &["a: refused: this step alone is more than maxHourlyCost $5.00 allows"],
         ),
         (
             "what saves is never held, however much is spent",
@@ -263,7 +251,7 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
         (
             "an unknown price, where only the rise is limited",
             World::of(vec![unpriced(Action::Create)]).limits(added("5")),
-            &["a: waits: maxAddedCostPerHour $5.00/h is set, and the price of this step is not known"],
+            &["a: waits: maxAddedCostPerHour $5.00 is set, and the price of this step is not known"],
         ),
         (
             "an unknown price without a limit on cost",
@@ -273,7 +261,7 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
         (
             "what everything costs now is not known",
             World::of(vec![spend("a", "1")]).limits(cost("5")).knows_nothing(),
-            &["a: waits: maxHourlyCost $5.00/h is set, and how much there is now is not known"],
+            &["a: waits: maxHourlyCost $5.00 is set, and how much there is now is not known"],
         ),
     ]);
 }
@@ -281,9 +269,8 @@ fn cost_rises_no_faster_and_no_higher_than_allowed() {
 #[test]
 fn there_are_never_more_instances_or_gpus_than_allowed() {
     let replace = |create_first: bool| Step { create_first, ..step("a", Action::Replace) };
-    let used_up = "a: waits: 3 instances in use + 1 for this step exceeds maxInstances 3";
-    let no_gpus =
-        |in_use: u32, more: u32| format!("b: waits: {in_use} GPUs in use + {more} for this step exceeds maxGpus 4");
+    let used_up = "a: waits: maxInstances 3 is used up until something else goes";
+    let no_gpus = "b: waits: maxGpus 4 is used up until something else goes";
     let one = |action: Action| World::of(vec![step("a", action)]);
     assert_verdicts([
         ("room for one more", one(Action::Create).limits(instances(3)).has(2, 0, "0"), &["a: may run"]),
@@ -338,7 +325,7 @@ fn there_are_never_more_instances_or_gpus_than_allowed() {
         (
             "no room for its GPUs",
             World::of(vec![create("b")]).limits(gpus(4)).has(0, 3, "0").gpus("b", 0, 2),
-            &[&no_gpus(3, 2)],
+            &[no_gpus],
         ),
         (
             "what has no GPUs needs no room for them",
@@ -356,7 +343,7 @@ fn there_are_never_more_instances_or_gpus_than_allowed() {
                 .limits(gpus(4))
                 .has(1, 4, "0")
                 .gpus("b", 4, 4),
-            &[&no_gpus(4, 4)],
+            &[no_gpus],
         ),
         (
             "a replacement that comes after holds one",
@@ -379,9 +366,8 @@ fn every_budget_that_holds_a_step_is_said() {
     let limits = Guardrails { max_instances: Some(1), ..added("1") };
     let world = World::of(vec![spend("a", "0.60")]).limits(limits).has(1, 0, "0");
     let world = world.ledger(vec![begun(&spend("x", "0.50"), 1_800)]);
-    let expected = "a: waits: 1 instance in use + 1 for this step exceeds maxInstances 1; \
-                    $0.50/h added within the last hour + $0.60/h for this step exceeds maxAddedCostPerHour $1.00/h until \
-                    2026-11-15T12:30:00Z";
+    let expected = "a: waits: maxInstances 1 is used up until something else goes; \
+                    maxAddedCostPerHour $1.00 is used up until 2026-11-15T12:30:00Z";
     assert_eq!(world.verdicts(), [expected]);
     assert_eq!(world.decide().steps[0].verdict.until(), Some(ahead(1_800)));
 }
@@ -441,7 +427,7 @@ fn an_object_says_whether_people_are_needed_or_something_is_waited_for() {
         (
             "room",
             World::of(vec![create("a")]).limits(instances(2)).has(2, 0, "0"),
-            "waits: 2 instances in use + 1 for this step exceeds maxInstances 2",
+            "waits: maxInstances 2 is used up until something else goes",
         ),
         ("another step", World::of(vec![after(create("a"), &["b"])]), "waits: b must be done first"),
         (
@@ -457,7 +443,7 @@ fn an_object_says_whether_people_are_needed_or_something_is_waited_for() {
 
 #[test]
 fn what_limits_would_hold_is_foreseen_whoever_has_yet_to_agree() {
-    let full = "waits: 2 instances in use + 1 for this step exceeds maxInstances 2";
+    let full = "waits: maxInstances 2 is used up until something else goes";
     let (a, b) = (create("a"), create("b"));
     let rows: [(&str, World, &[&str]); 7] = [
         ("no limit", World::of(vec![a.clone()]), &[]),
@@ -494,7 +480,7 @@ fn what_limits_would_hold_is_foreseen_whoever_has_yet_to_agree() {
             guardrails: world.guardrails.as_ref().unwrap_or(&no_limits),
             ledger: &world.ledger,
             under_way: &world.under_way,
-            usage: &world.usage,
+            usage: world.usage,
             gpus: &world.gpus,
             now: now(),
         };

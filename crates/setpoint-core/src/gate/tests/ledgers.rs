@@ -56,8 +56,7 @@ fn no_more_traffic_is_moved_within_an_hour_than_allowed() {
             "beyond it",
             moved("a", 4_001),
             Some(10_000),
-            "waits: 6000 bps moved within the last hour + 4001 for this step exceeds maxMovedBpsPerHour 10000 until \
-             2026-11-15T12:30:00Z",
+            "waits: maxMovedBpsPerHour 10000 is used up until 2026-11-15T12:30:00Z",
         ),
         (
             "more than it ever allows",
@@ -70,8 +69,7 @@ fn no_more_traffic_is_moved_within_an_hour_than_allowed() {
             "a split that is set once more, as two that alternate do",
             TrafficMove { intent: "2", ..moved("x", 6_000) },
             Some(6_000),
-            "waits: 6000 bps moved within the last hour + 6000 for this step exceeds maxMovedBpsPerHour 6000 until \
-             2026-11-15T12:30:00Z",
+            "waits: maxMovedBpsPerHour 6000 is used up until 2026-11-15T12:30:00Z",
         ),
         ("nothing is moved", moved("a", 0), Some(0), "may run"),
     ];

@@ -2,7 +2,6 @@
 
 mod budgets;
 mod ledgers;
-mod namespaces;
 mod quorums;
 mod reviews;
 mod statuses;
@@ -10,7 +9,7 @@ mod statuses;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey, Guardrails, LedgerEntry, NamespaceLimits};
+use setpoint_api::environment::{Approval, ApprovalRule, ApproverKey, Guardrails, LedgerEntry};
 use setpoint_api::price::Price;
 use setpoint_api::review::{self, Review, ReviewSpec};
 use setpoint_api::step::{Action, Class, Origin, Step, Target};
@@ -88,7 +87,6 @@ struct Given {
     review: Review,
     created_at: Timestamp,
     signature: Signature<'static>,
-    may_approve: bool,
 }
 
 /// A review of a minute ago, of the given steps, named as its reviewer.
@@ -109,7 +107,7 @@ fn verdict(reviewer: &str, decision: review::Decision, steps: &[&str]) -> Given 
     };
     let mut review = Review::new(reviewer, spec);
     review.metadata.namespace = Some("shop".to_owned());
-    Given { review, created_at: ago(60), signature: Signature::Unsigned, may_approve: true }
+    Given { review, created_at: ago(60), signature: Signature::Unsigned }
 }
 
 fn approve(reviewer: &str, steps: &[&str]) -> Given {
@@ -186,6 +184,7 @@ struct World {
     guardrails: Option<Guardrails>,
     expires_at: Option<Timestamp>,
     evidence: Vec<Given>,
+    used_nonces: BTreeSet<(String, String)>,
     ledger: Vec<LedgerEntry>,
     under_way: BTreeSet<String>,
     usage: Usage,
@@ -200,9 +199,10 @@ impl World {
             guardrails: None,
             expires_at: None,
             evidence: Vec::new(),
+            used_nonces: BTreeSet::new(),
             ledger: Vec::new(),
             under_way: BTreeSet::new(),
-            usage: Level { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) }.into(),
+            usage: Usage { instances: Some(0), gpus: Some(0), hourly_cost: Some(Price::ZERO) },
             gpus: BTreeMap::new(),
         }
     }
@@ -225,12 +225,12 @@ impl World {
             steps: &self.steps,
             approval: self.approval.as_ref(),
             guardrails: self.guardrails.as_ref(),
-            windows: &[],
             expires_at: self.expires_at,
             evidence: &evidence,
+            used_nonces: &self.used_nonces,
             ledger: &self.ledger,
             under_way: &self.under_way,
-            usage: &self.usage,
+            usage: self.usage,
             gpus: &self.gpus,
             requesters: &Requesters::of_all(["carol"]),
             cluster_uid: "cluster",
@@ -254,8 +254,7 @@ impl World {
 
 impl Given {
     fn evidence(&self) -> Evidence<'_> {
-        let Given { review, created_at, signature, may_approve } = self;
-        Evidence { review, created_at: *created_at, signature: *signature, may_approve: *may_approve }
+        Evidence { review: &self.review, created_at: self.created_at, signature: self.signature }
     }
 }
 

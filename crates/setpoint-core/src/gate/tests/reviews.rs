@@ -28,8 +28,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
     let later_no = || reject("alice", &["web"]).named("later").at(ago(30));
     let later_yes = || yes().named("later").at(ago(30));
     let roles = || BTreeSet::from(["owner".to_owned()]);
-    let withdraw = |who: &str| verdict(who, review::Decision::Withdraw, &["web"]);
-    let rows: Vec<(&str, bool, Vec<Given>, Option<Discount>)> = vec![
+    let rows: [(&str, bool, Vec<Given>, Option<Discount>); 47] = [
         ("an approval counts", false, vec![yes()], None),
         ("a rejection counts", false, vec![reject("alice", &["web"])], None),
         (
@@ -67,6 +66,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             vec![owned().with(|spec| spec.change_set_uid = Some("before".to_owned()))],
             Some(Discount::OtherChangeSet),
         ),
+        ("its nonce cannot be remembered", true, vec![signature(Signature::Unrecorded)], Some(Discount::Unrecorded)),
         ("a comment", false, vec![verdict("alice", review::Decision::Comment, &["web"])], Some(Discount::Comment)),
         (
             "a comment on nothing is a comment, not stale",
@@ -129,7 +129,7 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             vec![signature(Signature::Invalid { material: "stranger", reason: "of another text" })],
             Some(Discount::InvalidSignature { reason: "of another text".to_owned() }),
         ),
-        ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], None),
+        ("signed without a nonce", true, vec![owned().with(|spec| spec.nonce = None)], Some(Discount::Unbound)),
         ("signed without an expiry", true, vec![owned().with(|spec| spec.expires_at = None)], Some(Discount::Unbound)),
         ("signed without a cluster", true, vec![owned().with(|spec| spec.cluster_uid = None)], Some(Discount::Unbound)),
         (
@@ -159,61 +159,20 @@ fn a_review_counts_or_says_the_one_reason_why_not() {
             Some(Discount::RoleNotAllowed { roles: roles() }),
         ),
         (
-            "a copy of a signed review counts as the same again",
+            "a copy of a signed review under another name",
             true,
-            vec![owned(), owned().named("copy").at(ago(30))],
-            Some(Discount::Repeated { by: "copy".to_owned() }),
+            vec![owned(), owned().named("copy").at(ago(30)), owned().named("alice-0").at(ago(90))],
+            Some(Discount::NonceUsed),
         ),
         (
-            "whose right to approve was taken away",
-            false,
-            vec![Given { may_approve: false, ..yes() }],
-            Some(Discount::NotAllowed { reviewer: "alice".to_owned() }),
-        ),
-        (
-            "who may not approve may not reject either",
-            false,
-            vec![Given { may_approve: false, ..reject("alice", &["web"]) }],
-            Some(Discount::NotAllowed { reviewer: "alice".to_owned() }),
-        ),
-        (
-            "a ServiceAccount, where no rule lets it",
-            false,
-            vec![yes().with(|spec| spec.reviewer = format!("{SERVICE_ACCOUNT}shop:bot"))],
-            Some(Discount::ServiceAccount),
-        ),
-        (
-            "a rejection that was withdrawn",
-            false,
-            vec![reject("alice", &["web"]), withdraw("alice").named("later").at(ago(30))],
-            Some(Discount::Withdrawn { by: "later".to_owned() }),
-        ),
-        (
-            "a rejection that somebody else withdrew",
-            false,
-            vec![reject("alice", &["web"]), withdraw("bob").at(ago(30))],
-            Some(Discount::Withdrawn { by: "bob".to_owned() }),
-        ),
-        (
-            "a rejection that somebody else withdrew who may not approve",
-            false,
-            vec![reject("alice", &["web"]), Given { may_approve: false, ..withdraw("bob").at(ago(30)) }],
+            "somebody else's use of the nonce does not spoil it",
+            true,
+            vec![
+                owned(),
+                approve("mallory", &["web"]).at(ago(90)).with(|spec| spec.nonce = Some(format!("{NONCE}-alice"))),
+            ],
             None,
         ),
-        ("a withdrawal of before", false, vec![reject("alice", &["web"]), withdraw("bob").at(ago(90))], None),
-        (
-            "who rejects, withdraws that and approves, all in one second",
-            false,
-            vec![reject("alice", &["web"]).named("no"), withdraw("alice").named("withdrawn"), yes()],
-            None,
-        ),
-        (
-            "who approved before they rejected and withdrew that approves anew",
-            false,
-            vec![yes(), later_no().named("no"), withdraw("alice").named("withdrawn").at(ago(20))],
-            Some(Discount::Superseded { by: "no".to_owned() }),
-        ),
-        ("a withdrawal leaves approvals", false, vec![yes(), withdraw("bob").at(ago(30))], None),
         (
             "the same person rejected later",
             false,
@@ -254,21 +213,24 @@ fn reasons_are_told_in_their_order() {
         spec.change_set_uid = Some("before".to_owned());
         spec.decision = review::Decision::Comment;
         spec.expires_at = None;
+        spec.nonce = Some(format!("{NONCE}-used"));
     });
     let rule = ApprovalRule { requester_may_approve: false, ..signed_rule(Class::Destructive, 1, &["owner"]) };
     let mut told = Vec::new();
     let mut ask = |review: &Given| {
-        let world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![review.clone()]);
+        let mut world = World::of(vec![destroy("web")]).rules(vec![rule.clone()]).reviews(vec![review.clone()]);
+        world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-used")));
         told.push(ignored(&world, "alice").map(|discount| discount.reason()));
     };
     let malformed = Signature::Malformed { reason: "no armor" };
     let invalid = |material| Signature::Invalid { material, reason: "of another text" };
-    let repairs: [&dyn Fn(&mut Given); 16] = [
+    let repairs: [&dyn Fn(&mut Given); 17] = [
         &|given| given.signature = Signature::Unsigned,
         &|given| given.review.spec.decision = review::Decision::Approve,
         &|given| given.review.spec.digests = vec!["sha256:web".to_owned()],
         &|given| given.signature = malformed,
         &|given| given.signature = Signature::OtherNamespace { namespace: "git" },
+        &|given| given.signature = Signature::Unrecorded,
         &|given| given.signature = invalid("stranger"),
         &|given| given.review.spec.expires_at = Some(ago(1)),
         &|given| given.signature = invalid("bob"),
@@ -291,6 +253,7 @@ fn reasons_are_told_in_their_order() {
         "Unsigned",
         "MalformedSignature",
         "OtherNamespace",
+        "Unrecorded",
         "Unbound",
         "KeyNotListed",
         "KeyOfAnother",
@@ -301,9 +264,9 @@ fn reasons_are_told_in_their_order() {
         "OtherChangeSet",
         "FutureDated",
         "Expired",
+        "NonceUsed",
     ];
-    let (last, faults) = told.split_last().expect("something is told");
-    assert_eq!((faults, last), (&expected.map(Some)[..], &None));
+    assert_eq!(told, expected.map(Some));
 }
 
 #[test]
@@ -353,6 +316,15 @@ fn who_wrote_one_object_may_approve_what_is_for_another() {
     let counted = Outcome::Counted { steps: BTreeSet::from([decision.steps[0].step.clone()]) };
     assert_eq!(decision.reviews[0].outcome, counted);
     assert!(decision.steps[1].verdict.to_string().contains("not by alice or bob"), "{decision}");
+}
+
+#[test]
+fn a_nonce_that_was_used_elsewhere_is_used() {
+    let mut world = world(true, vec![approve("alice", &["web"]).signed("alice-owner")]);
+    world.used_nonces.insert(("bob".to_owned(), format!("{NONCE}-alice")));
+    assert_eq!(ignored(&world, "alice"), None, "by another reviewer");
+    world.used_nonces.insert(("alice".to_owned(), format!("{NONCE}-alice")));
+    assert_eq!(ignored(&world, "alice"), Some(Discount::NonceUsed), "by the same reviewer");
 }
 
 #[test]

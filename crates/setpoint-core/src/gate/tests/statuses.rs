@@ -51,10 +51,10 @@ a: may run
 b: waits: Destructive: 0 of 1 approval
 c: waits: b must be done first
 d: may run
-e: refused: this step alone is more than maxHourlyCost $5.00/h allows
+e: refused: this step alone is more than maxHourlyCost $5.00 allows
 f: refused: rejected by dan
 review alice by alice counts for a
-review bob by bob does not count: it names no step that is open here
+review bob by bob does not count: what was reviewed has changed since
 review dan by dan counts for f
 ";
     assert_eq!(decision.to_string(), expected);

@@ -116,7 +116,6 @@ impl<'l> Operator<'l> {
         let desired: Vec<Desired> = objects.iter().map(|object| object.desired.clone()).collect();
         plan(&Input {
             environment: "simulated",
-            environment_uid: "simulated",
             cluster: CLUSTER,
             capabilities: &self.client.abilities().guests,
             desired: &desired,
@@ -240,7 +239,6 @@ impl<'l> Operator<'l> {
             }
             Action::Delete => Ok(self.client.delete(&intent.id, &id).await?),
             Action::Adopt | Action::Release => unreachable!("it can neither adopt nor release"),
-            Action::Loosen => unreachable!("it plans Machines alone"),
         }
     }
 

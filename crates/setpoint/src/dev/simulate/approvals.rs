@@ -4,26 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 use setpoint_api::change_set::{ChangeSet, Mode};
-use setpoint_api::condition::ConditionStatus;
-use setpoint_api::environment::{Environment, LedgerEntry};
-use setpoint_api::machine::{Intent, Machine};
+use setpoint_api::environment::Environment;
+use setpoint_api::machine::{Intent, Machine, MachineSpec};
 use setpoint_api::price::Price;
 use setpoint_api::requester::requested_by;
 use setpoint_api::review::{Decision, Review};
 use setpoint_api::step::{Action, Step};
+use setpoint_core::machine::target;
 use setpoint_core::plan::GUEST;
+use setpoint_core::workload::selection::controller_of;
 use setpoint_deployer::Operation;
 use setpoint_deployer::simulated::{Effect, Entry};
 
 use super::ledger::Books;
 use super::places::TAKEN;
 use super::rules::{title, uid};
-use super::users::EXISTING;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-/// For how long somebody may act by what they read just before.
-const UNDER_WAY: SignedDuration = SignedDuration::from_secs(120);
 
 /// What was ever written down. Controllers act on what they last saw, so what is gone since still counts.
 #[derive(Debug, Default)]
@@ -36,12 +35,8 @@ pub(super) struct Approvals {
     /// The steps that each of them ever listed, by its uid and their digest.
     listed: BTreeMap<(String, String), Step>,
     reviews: BTreeMap<String, Review>,
-    /// Those that are on record as counted.
-    accepted: BTreeSet<String>,
-    /// The rejections that were accepted: the digest, who gave it, and when.
-    rejections: Vec<(String, String, Timestamp)>,
-    /// The steps of change sets that were closed without being done, by change set and digest, and when that was written.
-    closed: BTreeMap<(String, String), Timestamp>,
+    /// The generations that Machines had by when their controller asked about them, by the uids of these change sets.
+    asked: BTreeMap<String, i64>,
     /// The call that made use of an approval: it reached a place and took effect there.
     used: BTreeMap<(String, String), String>,
 }
@@ -72,57 +67,28 @@ impl Approvals {
         }
     }
 
-    pub(super) fn change_set_changed(&mut self, set: &ChangeSet, broken: &mut Vec<String>) {
+    pub(super) fn change_set_changed(&mut self, books: &Books, set: &ChangeSet) {
         if set.spec.mode != Mode::Execute {
             return;
         }
         let id = uid(&set.metadata).to_owned();
-        for step in &set.spec.steps {
-            self.listed.insert((id.clone(), step.digest.clone()), step.clone());
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let is_asked = set.status.as_ref().is_some_and(|status| status.digest.is_some());
+        let asks = controller_of(&set.metadata).filter(|_| is_asked).and_then(|owner| {
+            let machine = books.machines.get(&format!("{namespace}/{}", owner.name))?;
+            machine.metadata.generation.filter(|_| uid(&machine.metadata) == owner.uid)
+        });
+        if let Some(generation) = asks {
+            self.asked.entry(id.clone()).or_insert(generation);
         }
-        let entries = set.status.iter().flat_map(|status| &status.entries);
-        for entry in entries {
-            let key = (id.clone(), entry.digest.clone());
-            if entry.state.is_closed() {
-                self.closed.entry(key).or_insert(entry.since);
-            } else if self.closed.contains_key(&key) {
-                broken.push(format!(
-                    "{} of {} was closed, and is {:?}",
-                    entry.digest,
-                    title(&set.metadata),
-                    entry.state
-                ));
-            }
+        for step in set.status.iter().flat_map(|status| &status.steps) {
+            self.listed.insert((id.clone(), step.digest.clone()), step.clone());
         }
         self.sets.insert(id, set.clone());
     }
 
     pub(super) fn review_changed(&mut self, review: &Review) {
-        let accepted = review.status.iter().flat_map(|status| &status.conditions);
-        let is_accepted = accepted.into_iter().any(|it| it.type_ == "Accepted" && it.status == ConditionStatus::True);
-        let key = uid(&review.metadata).to_owned();
-        let created = review.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
-        let was_accepted = !self.accepted.insert(key.clone()) || !is_accepted;
-        if !is_accepted {
-            self.accepted.remove(&key);
-        }
-        for digest in &review.spec.digests {
-            match review.spec.decision {
-                Decision::Reject if !was_accepted => {
-                    self.rejections.push((digest.clone(), review.spec.reviewer.clone(), created));
-                }
-                // Who says otherwise later no longer rejects it; and whoever may approve withdraws for all.
-                Decision::Withdraw => {
-                    let others = |by: &str, at: Timestamp| by != review.spec.reviewer && at >= created;
-                    self.rejections.retain(|(of, by, at)| of != digest || others(by, *at));
-                }
-                Decision::Approve => {
-                    self.rejections.retain(|(of, by, at)| of != digest || *by != review.spec.reviewer || *at > created);
-                }
-                Decision::Reject | Decision::Comment => {}
-            }
-        }
-        self.reviews.insert(key, review.clone());
+        self.reviews.insert(uid(&review.metadata).to_owned(), review.clone());
     }
 
     /// Whether two guests of one owner are one too many: they were made by one call, or by two that each were to make the
@@ -130,11 +96,6 @@ impl Approvals {
     pub(super) fn are_doubled(&self, one: &str, other: &str) -> bool {
         let is_first = |call: &str| self.calls.get(call).is_none_or(|call| call.action == Action::Create);
         one == other || (is_first(one) && is_first(other))
-    }
-
-    /// Whether this is or was the uid of a Machine.
-    pub(super) fn is_machine(&self, uid: &str) -> bool {
-        self.machines.contains(uid)
     }
 
     /// Something reached a place.
@@ -153,9 +114,6 @@ impl Approvals {
         };
         if call.machine != owner {
             broken.push(format!("this was written down for {} and done to another's: {entry}", call.machine));
-        }
-        if call.action == Action::Release && !is_on_record(books, place, entry) {
-            broken.push(format!("this was released, and counts against no limit: {entry}"));
         }
         let Some(set) = call.change_set.clone().filter(|_| entry.effect == Effect::Full) else { return };
         let approval = (set, call.digest.clone());
@@ -186,11 +144,6 @@ impl Approvals {
     fn judge(&self, books: &Books, machine: &Machine, intent: &Intent) -> Result<(), String> {
         let environment = books.environments.get(&machine.spec.environment);
         let approval = environment.and_then(|environment| environment.spec.approval.clone()).unwrap_or_default();
-        let is_late = |at: Timestamp| at.checked_add(UNDER_WAY).is_ok_and(|late| late < intent.started_at);
-        let mut rejections = self.rejections.iter().filter(|(digest, ..)| *digest == intent.digest);
-        if let Some((_, by, _)) = rejections.find(|(_, _, at)| is_late(*at)) {
-            return Err(format!("was rejected by {by}"));
-        }
         let Some(set) = &intent.change_set else {
             // What was there before us is lost for ever.
             let is_loss =
@@ -198,20 +151,20 @@ impl Approvals {
             return if is_loss { Err("destroys what is not ours, and nobody was asked".to_owned()) } else { Ok(()) };
         };
         let listed = self.sets.get(set).zip(self.listed.get(&(set.clone(), intent.digest.clone())));
-        let Some((set, step)) = listed else {
-            return match self.finishes(machine, intent) {
-                true => Ok(()),
-                false => Err(format!("is in no change set {set}")),
-            };
-        };
-        let key = (uid(&set.metadata).to_owned(), intent.digest.clone());
-        if self.closed.get(&key).is_some_and(|at| is_late(*at)) {
-            return Err(format!("was closed, in {}", title(&set.metadata)));
+        let Some((set, step)) = listed else { return Err(format!("is in no change set {set}")) };
+        let announced = set.spec.deletes.contains(&target(&machine.metadata));
+        let is_kept = announced && machine.metadata.deletion_timestamp.is_none();
+        if is_kept || brings(set, machine).is_some_and(|said| said != machine.spec) {
+            return Err(format!("was approved for something else than was written, in {}", title(&set.metadata)));
+        }
+        let asked = self.asked.get(uid(&set.metadata)).copied();
+        if asked.is_some_and(|asked| machine.metadata.generation > Some(asked)) {
+            return Err(format!("was approved before it was written, in {}", title(&set.metadata)));
         }
         for class in step.classes() {
             let needed = approval.requirement(class);
             let counts = |review: &&Review| {
-                let mut has_asked = requested_by(&machine.metadata).split('\n');
+                let mut has_asked = requested_by(&machine.metadata).split('\n').chain([&*set.spec.requested_by]);
                 self.approves(review, set, &intent.digest, intent.started_at, needed.expiry_seconds)
                     && (needed.requester_may_approve || !has_asked.any(|user| user == review.spec.reviewer))
             };
@@ -222,20 +175,6 @@ impl Approvals {
             }
         }
         Ok(())
-    }
-
-    /// Whether a call brings one to its end that was approved: the start of a restart, or the creation of a replacement.
-    fn finishes(&self, machine: &Machine, intent: &Intent) -> bool {
-        let status = machine.status.as_ref();
-        let mut restarts = status.into_iter().flat_map(|status| &status.intents);
-        let mut replaced = status.into_iter().flat_map(|status| &status.done);
-        match intent.action {
-            Action::Start => restarts.any(|it| it.action == Action::Restart && it.change_set == intent.change_set),
-            Action::Create => {
-                replaced.any(|it| it.action == Action::Replace && it.unseen && it.change_set == intent.change_set)
-            }
-            _ => false,
-        }
     }
 
     /// Whether a review approves exactly this step of exactly this change set, and did so in time.
@@ -262,50 +201,32 @@ impl Approvals {
     }
 }
 
-/// What the ledger of an Environment counts is never more than its guardrails allow within an hour, nor what it counts for a
-/// namespace more than those of the namespace.
+/// What the ledger of an Environment counts is never more than its guardrails allow within an hour.
 pub(super) fn ledger_holds(environment: &Environment, broken: &mut Vec<String>) {
     let name = environment.metadata.name.as_deref().unwrap_or_default();
     let Some(limits) = &environment.spec.guardrails else { return };
     let ledger = environment.status.as_ref().map_or(&[][..], |status| &status.ledger);
-    let namespaces: BTreeSet<&str> = ledger.iter().map(|entry| entry.target.namespace.as_str()).collect();
-    for namespace in namespaces {
-        let own = ledger.iter().filter(|entry| entry.target.namespace == namespace).collect::<Vec<_>>();
-        if let Some(limits) = limits.of_namespace(namespace) {
-            let most = (limits.max_destroys_per_hour, limits.max_added_cost_per_hour);
-            hours_hold(&format!("for {namespace} at {name}"), most, &own, broken);
-        }
-    }
-    let most = (limits.max_destroys_per_hour, limits.max_added_cost_per_hour);
-    hours_hold(&format!("at {name}"), most, &ledger.iter().collect::<Vec<_>>(), broken);
-}
-
-/// No hour of a ledger has more in it than that: destructive steps, and added cost.
-fn hours_hold(
-    place: &str,
-    (max_destroys, max_added_cost): (Option<u32>, Option<Price>),
-    ledger: &[&LedgerEntry],
-    broken: &mut Vec<String>,
-) {
     for last in ledger {
         let lately = ledger.iter().filter(|entry| entry.time <= last.time && entry.time > last.time - HOUR);
         let lately: Vec<_> = lately.collect();
         let destroyed = lately.iter().filter(|entry| entry.destroyed).count();
-        if let Some(most) = max_destroys.filter(|most| destroyed > *most as usize) {
-            broken.push(format!("{destroyed} things were destroyed within an hour {place}, which allows {most}"));
+        if let Some(most) = limits.max_destroys_per_hour.filter(|most| destroyed > *most as usize) {
+            broken.push(format!("{destroyed} things were destroyed within an hour at {name}, which allows {most}"));
         }
         let deltas = lately.iter().filter_map(|entry| entry.hourly_cost_delta).filter(|delta| *delta > Price::ZERO);
         let added: Price = deltas.sum();
-        if let Some(most) = max_added_cost.filter(|most| added > *most) {
-            broken.push(format!("{added} were added within an hour {place}, which allows {most}"));
+        if let Some(most) = limits.max_added_cost_per_hour.filter(|most| added > *most) {
+            broken.push(format!("{added} were added within an hour at {name}, which allows {most}"));
         }
     }
 }
 
-/// Whether the Environment says of a guest that it was released by this call, if it has to: what was there before us and costs
-/// nothing may go uncounted.
-fn is_on_record(books: &Books, place: &str, entry: &Entry) -> bool {
-    let status = books.environments.get(place).and_then(|environment| environment.status.as_ref());
-    let mut released = status.iter().flat_map(|status| &status.released);
-    entry.instance.as_deref() == Some(EXISTING) || released.any(|guest| guest.call == *entry.intent)
+/// What a change set says of a Machine that it brings along.
+fn brings(set: &ChangeSet, machine: &Machine) -> Option<MachineSpec> {
+    let is_it = |object: &&Map<String, Value>| {
+        let name = object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str());
+        name == machine.metadata.name.as_deref()
+    };
+    let spec = set.spec.objects.iter().find(is_it)?.get("spec")?;
+    serde_json::from_value(spec.clone()).ok()
 }

@@ -104,7 +104,7 @@ impl Ledger {
             }
             "/setpoint.dev/changesets/" => {
                 let (_, after) = put(&mut books.change_sets, name, value);
-                after.iter().for_each(|set| rules.change_set_changed(set));
+                after.iter().for_each(|set| rules.approvals.change_set_changed(books, set));
             }
             "/setpoint.dev/reviews/" => {
                 let (_, after) = put(&mut books.reviews, name, value);

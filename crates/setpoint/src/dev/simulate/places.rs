@@ -78,11 +78,9 @@ pub(super) fn all(world: &World) -> Vec<(&'static str, Place)> {
     NAMES.iter().filter_map(|name| Some((*name, world.deployer.place(name)?))).collect()
 }
 
-/// What is against the rules at the places: two instances of one object, more guests of a Machine than a replacement takes,
-/// or a stranger that is gone or changed.
+/// What is against the rules at the places: two instances of one object, or a stranger that is gone or changed.
 pub(super) fn broken(world: &World, strangers: &Strangers, approvals: &Approvals) -> Vec<String> {
     let (mut broken, mut owners) = (Vec::new(), BTreeMap::<String, (&str, String)>::new());
-    let mut guests: BTreeMap<String, usize> = BTreeMap::new();
     for (name, place) in all(world) {
         let truth = place.truth();
         if !strangers.are_there(name, &truth) {
@@ -90,7 +88,6 @@ pub(super) fn broken(world: &World, strangers: &Strangers, approvals: &Approvals
         }
         for mark in ours(world, &truth) {
             let made_by = mark.intent.as_deref().unwrap_or_default().to_owned();
-            *guests.entry(mark.owner_uid.to_string()).or_default() += 1;
             let (owner, here) = (mark.owner_uid.to_string(), (name, made_by.clone()));
             if let Some((there, other)) =
                 owners.insert(owner, here).filter(|(_, other)| approvals.are_doubled(other, &made_by))
@@ -102,9 +99,6 @@ pub(super) fn broken(world: &World, strangers: &Strangers, approvals: &Approvals
             }
         }
     }
-    // A replacement and what it replaces: whatever was lost or killed, nothing is begun beside these.
-    let crowded = guests.iter().filter(|(owner, count)| **count > 2 && approvals.is_machine(owner));
-    broken.extend(crowded.map(|(owner, count)| format!("the Machine {owner} has {count} guests at once")));
     broken
 }
 

@@ -10,7 +10,6 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use setpoint_api::change_set::ChangeSet;
 use setpoint_api::environment::Environment;
 use setpoint_api::machine::Machine;
 use setpoint_api::planspec::{Goal, GoalPhase};
@@ -114,10 +113,6 @@ impl Rules {
         if let Some(machine) = after {
             self.approvals.machine_changed(books, machine, &mut self.broken);
         }
-    }
-
-    pub(super) fn change_set_changed(&mut self, set: &ChangeSet) {
-        self.approvals.change_set_changed(set, &mut self.broken);
     }
 
     pub(super) fn environment_changed(&mut self, after: Option<&Environment>) {

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::json;
-use setpoint_api::tenancy::USE;
 use setpoint_apiserver::authorization::MASTERS;
 use setpoint_apiserver::fairness::Limits;
 use setpoint_apiserver::{Identity, InProcess, Issuer, Server, Setup, Surroundings, Users};
@@ -57,7 +53,6 @@ impl World {
         };
         let server = Server::open(store.clone(), setup).await.map_err(|failure| anyhow!("{failure:?}"))?;
         let admin = person(&server, "admin");
-        let_pods_run_everywhere(&admin).await?;
         let namespace = Api::<Namespace>::all(admin.clone()).get("kube-system").await?;
         let cluster = namespace.metadata.uid.context("the namespace kube-system has no uid")?;
         let deployer = Arc::new(SimulatedDriver::by(move || clock.now()));
@@ -76,21 +71,6 @@ impl World {
     pub(super) fn as_controllers(&self) -> InProcess {
         self.server.acting_as(Identity::new("system:kube-controller-manager", Vec::<String>::new()))
     }
-}
-
-/// Lets every ServiceAccount use every Environment: who may use which is not what is simulated.
-async fn let_pods_run_everywhere(admin: &Client) -> Result<()> {
-    let (group, name) = ("rbac.authorization.k8s.io", "pods-run-everywhere");
-    let rule = json!({"verbs": [USE], "apiGroups": [setpoint_api::GROUP], "resources": ["environments"]});
-    let role = serde_json::from_value(json!({"metadata": {"name": name}, "rules": [rule]}))?;
-    let binding = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "Group", "apiGroup": group, "name": "system:serviceaccounts"}],
-    }))?;
-    Api::<ClusterRole>::all(admin.clone()).create(&PostParams::default(), &role).await?;
-    Api::<ClusterRoleBinding>::all(admin.clone()).create(&PostParams::default(), &binding).await?;
-    Ok(())
 }
 
 fn person(server: &Server, name: &str) -> Client {

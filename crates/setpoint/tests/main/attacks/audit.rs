@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use setpoint_testkit::grants::on_every_environment;
 use setpoint_testkit::{Client, Kubeconfig, Server, wait_for};
 
 use crate::SETPOINT;
@@ -53,11 +52,6 @@ impl Shop {
         });
         let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings";
         client.post(bindings, &binding).await?.success()?;
-        let alice = on_every_environment(&["approve"], "User", "alice");
-        let pods = on_every_environment(&["use"], "Group", "system:serviceaccounts");
-        for (path, object) in alice.into_iter().chain(pods) {
-            client.post(path, &object).await?.success()?;
-        }
         let secret = json!({"metadata": {"name": "token"}, "stringData": {"key": SECRET}});
         client.post("/api/v1/namespaces/shop/secrets", &secret).await?.success()?;
         for user in ["alice", "bob"] {
@@ -94,7 +88,7 @@ impl Shop {
         let found = wait_for(format!("a change set that asks to {action}"), PATIENCE, || async {
             let list = self.server.client()?.get(SETS).await?.success()?;
             let asks = |set: &&Value| {
-                let steps = set["spec"]["steps"].as_array();
+                let steps = set["status"]["steps"].as_array();
                 set["status"]["phase"] == "Waiting" && steps.is_some_and(|steps| steps[0]["action"] == action)
             };
             Ok(list["items"].as_array().and_then(|sets| sets.iter().find(asks)).cloned())

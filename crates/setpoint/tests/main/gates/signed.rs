@@ -8,13 +8,12 @@ use anyhow::{Context, Result, ensure};
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, Phase};
-use setpoint_api::machine::Machine;
+use setpoint_api::change_set::ChangeSet;
 use setpoint_api::planspec::gate::GatePhase;
-use setpoint_api::review::ReviewSpec;
+use setpoint_api::review::{Review, ReviewSpec};
 use setpoint_testkit::wait_for;
 
-use super::{NAMESPACE, Office, PATIENCE, phase, reason, verdict};
+use super::{NAMESPACE, Office, PATIENCE, digests, reason, verdict};
 use crate::SETPOINT;
 
 const NONCE: &str = "0123456789abcdef";
@@ -52,8 +51,7 @@ impl Signer {
 
 /// A verdict with everything that a signature binds.
 fn bound(steps: &[String], cluster: &str, set: &ChangeSet, nonce: &str) -> Value {
-    let gate = set.metadata.name.as_deref().unwrap_or_default();
-    let mut spec = verdict("alice", gate, "Approve", steps);
+    let mut spec = verdict("alice", "web", "Approve", steps);
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     spec["expiresAt"] = json!(expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     spec["nonce"] = json!(nonce);
@@ -80,7 +78,7 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     };
     let rule = |class: &str| json!({"class": class, "approvals": 1, "signature": true, "roles": ["operator"]});
     let office = Office::open(json!({
-        "rules": [rule("Benign"), rule("Disruptive"), rule("Spend"), rule("Destructive")],
+        "rules": [rule("Benign"), rule("Spend")],
         "keys": [
             key(&alice, "alice", "operator")?, key(&clerk, "alice", "clerk")?, key(&bob, "bob", "operator")?,
         ],
@@ -88,7 +86,8 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     .await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(office.admin.clone());
     let cluster = namespaces.get("kube-system").await?.metadata.uid.context("a uid")?;
-    let (set, web, steps) = office.asked().await?;
+    let set = office.ask("web", "Execute").await?;
+    let steps = digests(&set);
     let spec = |nonce: &str| bound(&steps, &cluster, &set, nonce);
 
     let mut altered = signed(spec("altered-0123456789"), &alice, "setpoint-gate")?;
@@ -96,7 +95,7 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
     let mut cut = signed(spec("malformed-0123456789"), &alice, "setpoint-gate")?;
     cut["signature"] = json!("-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----");
     let rows = [
-        ("unsigned", verdict("alice", &web, "Approve", &steps), "Unsigned"),
+        ("unsigned", verdict("alice", "web", "Approve", &steps), "Unsigned"),
         ("malformed", cut, "MalformedSignature"),
         ("git", signed(spec("for-git-0123456789"), &alice, "git")?, "OtherNamespace"),
         ("stranger", signed(spec("stranger-0123456789"), &mallory, "setpoint-gate")?, "KeyNotListed"),
@@ -108,32 +107,38 @@ async fn only_a_listed_key_approves_and_only_once() -> Result<()> {
         let answer = office.review("alice", name, spec).await?;
         ensure!(reason(&answer) == expected, "{name}: {answer:?}");
     }
-    office.gate(&web, GatePhase::Waiting).await?;
+    office.gate("web", GatePhase::Waiting).await?;
 
     let approval = signed(spec(NONCE), &alice, "setpoint-gate")?;
     let answer = office.review("alice", "approval", approval.clone()).await?;
     ensure!(reason(&answer) == "Counted", "{answer:?}");
-    office.until(&web, |set| phase(set) == Some(Phase::Succeeded)).await?;
+    office.gate("web", GatePhase::Approved).await?;
+    let is_recorded =
+        |set: &ChangeSet| set.status.iter().flat_map(|status| &status.nonces).any(|used| used.nonce == NONCE);
+    office.until("web", is_recorded).await?;
 
-    // The same signature sent once more: to the change set that is over, and to the next one with the same step.
-    let late = office.review("alice", "late", approval.clone()).await?;
-    ensure!(reason(&late) == "Stale", "{late:?}");
-    let machines: Api<Machine> = Api::namespaced(office.person("carol")?, NAMESPACE);
-    machines.delete("web", &DeleteParams::default()).await?;
-    let (other, goodbye, removal) = office.waiting().await?;
-    let gone = signed(bound(&removal, &cluster, &other, "goodbye-0123456789"), &alice, "setpoint-gate")?;
-    office.review("alice", "goodbye", gone).await?;
-    let machines = &machines;
-    wait_for("the Machine to go", PATIENCE, || async { Ok(machines.get_opt("web").await?.is_none().then_some(())) })
-        .await
-        .with_context(|| format!("by the approvals in {goodbye}"))?;
-    let (_, again, same) = office.asked().await?;
-    ensure!(same == steps && again != web, "the same step is asked in another change set");
-    let mut replayed = approval;
-    replayed["gate"] = json!(again);
-    let replayed = office.review("alice", "replayed", replayed).await?;
-    ensure!(["OtherChangeSet", "InvalidSignature"].contains(&reason(&replayed)), "{replayed:?}");
-    office.gate(&again, GatePhase::Waiting).await?;
+    // A copy is one while the first is there, too, and takes nothing from it.
+    let copy = office.review("alice", "copy", approval.clone()).await?;
+    ensure!(reason(&copy) == "NonceUsed", "{copy:?}");
+    office.told("approval", "Counted").await?;
+
+    let reviews: Api<Review> = Api::namespaced(office.admin.clone(), NAMESPACE);
+    reviews.delete("approval", &DeleteParams::default()).await?;
+    office.gate("web", GatePhase::Waiting).await?;
+    let replayed = office.review("alice", "replayed", approval.clone()).await?;
+    ensure!(reason(&replayed) == "NonceUsed", "{replayed:?}");
+    office.gate("web", GatePhase::Waiting).await?;
+    office.audited("NonceUsed").await?;
+
+    // Another change set of the same name asks for the same steps.
+    let sets: Api<ChangeSet> = Api::namespaced(office.admin.clone(), NAMESPACE);
+    sets.delete("web", &DeleteParams::default()).await?;
+    let reviews_of_old = || async { Ok(reviews.get_opt("replayed").await?.is_none().then_some(())) };
+    wait_for("the reviews of the old one to go with it", PATIENCE, reviews_of_old).await?;
+    ensure!(digests(&office.ask("web", "Execute").await?) == steps, "the same steps");
+    let again = office.review("alice", "again", approval).await?;
+    ensure!(reason(&again) == "OtherChangeSet", "{again:?}");
+    office.gate("web", GatePhase::Waiting).await?;
     Ok(())
 }
 
@@ -144,20 +149,20 @@ async fn who_may_only_review_signs_what_counts() -> Result<()> {
     let alice = Signer::new(folder.path(), "alice")?;
     let rule = |class: &str| json!({"class": class, "approvals": 1, "signature": true, "roles": ["operator"]});
     let office = Office::open(json!({
-        "rules": [rule("Benign"), rule("Disruptive"), rule("Spend"), rule("Destructive")],
+        "rules": [rule("Benign"), rule("Spend")],
         "keys": [{"publicKey": alice.public()?, "principal": "alice", "role": "operator"}],
     }))
     .await?;
-    let (_, web, _) = office.asked().await?;
-    office.gate(&web, GatePhase::Waiting).await?;
+    office.ask("web", "Execute").await?;
+    office.gate("web", GatePhase::Waiting).await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(office.person("alice")?);
     let hidden = namespaces.get("kube-system").await;
     ensure!(matches!(&hidden, Err(kube::Error::Api(status)) if status.code == 403), "{hidden:?}");
     let mut command = Command::new(SETPOINT);
-    command.args(["approve", "-y", &web, "-n", NAMESPACE, "--sign"]).arg(&alice.key);
+    command.args(["approve", "-y", "web", "-n", NAMESPACE, "--sign"]).arg(&alice.key);
     let approved = command.arg("--kubeconfig").arg(office.credential("alice")).output()?;
     ensure!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
-    let gate = office.gate(&web, GatePhase::Approved).await?;
+    let gate = office.gate("web", GatePhase::Approved).await?;
     let resolution = gate.status.and_then(|status| status.resolution).context("a resolution")?;
     ensure!(resolution.actors == ["alice"], "{resolution:?}");
     Ok(())

@@ -19,7 +19,7 @@ const RULES: &[(&str, &str)] = &[
     (r#"("?resourceVersion"?: ?)"\d+""#, r#"$1"REVISION""#),
     (r"/tmp/(LIVE|MERGED)-\d+/", "/tmp/$1/"),
     (r"\bkubectl-edit-\d+", "kubectl-edit"),
-    (r"\b(preview|lab|guarded|signed|strict|tight)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
+    (r"\b(apply|preview)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),
     (r"\b(hmac-)?sha256:[0-9a-f]{64}\b", "DIGEST"),
     (r"\bsim-[0-9a-f]{4}-\d+\b", "GUEST"),
     (r"\b(generated)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-NAME"),

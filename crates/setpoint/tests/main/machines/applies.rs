@@ -97,7 +97,7 @@ fn begin(cluster: &Cluster, version: u32) -> Result<Child> {
 async fn let_surplus_go(cluster: &Cluster) -> Result<bool> {
     let is_surplus = |step: &Value| step["target"]["kind"] == "Guest";
     let mut sets = cluster.list(CHANGE_SETS).await?;
-    let asks = |set: &Value| set["spec"]["steps"].as_array().is_some_and(|steps| steps.iter().any(is_surplus));
+    let asks = |set: &Value| set["status"]["steps"].as_array().is_some_and(|steps| steps.iter().any(is_surplus));
     sets.retain(|set| set["status"]["phase"] == "Waiting" && asks(set));
     for set in &sets {
         let mut command = Command::new(SETPOINT);

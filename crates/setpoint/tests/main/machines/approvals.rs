@@ -89,7 +89,7 @@ async fn approve(cluster: &Cluster, machine: &Value, spent: Option<&str>) -> Res
         Ok(sets.into_iter().find(waits))
     });
     let set = set.await?;
-    let steps = set["spec"]["steps"].as_array().context("steps")?;
+    let steps = set["status"]["steps"].as_array().context("steps")?;
     let digests: Vec<&Value> = steps.iter().map(|step| &step["digest"]).collect();
     let review = json!({
         "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": {"generateName": "yes-"},

@@ -1,8 +1,7 @@
 //! A server with one simulated Environment, and what a test asks of it. The witness is the place's own records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -62,64 +61,8 @@ impl Cluster {
 
     /// Has the place behave otherwise.
     pub(super) async fn configure(&self, config: Value) -> Result<()> {
-        let may_answer = config.get("down").is_none();
-        self.rule(json!({"spec": {"config": config}})).await?;
-        let in_force = Timestamp::now();
-        if may_answer {
-            let is_looked_at = |lab: &Value| {
-                let seen = lab["status"]["observedAt"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
-                seen.is_some_and(|seen| seen > in_force)
-            };
-            self.until_environment("a look by the new configuration", is_looked_at).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes an Environment's spec, and approves what becomes looser by that, as the administrator.
-    pub(super) async fn rule(&self, patch: Value) -> Result<()> {
-        let written = self.client()?.patch(ENVIRONMENT, "merge-patch", &patch).await?.success()?;
-        let mut approved = BTreeSet::new();
-        loop {
-            let seen = |lab: &Value| {
-                loosening(lab).is_some() || lab["status"]["observedGeneration"] == lab["metadata"]["generation"]
-            };
-            let lab = self.until_environment("the spec to be looked at", seen).await?;
-            let Some(digest) = loosening(&lab) else { return Ok(()) };
-            let needs_others = text(&condition(&lab, "PolicyInForce")["message"]).contains("of 2 approvals");
-            match approved.insert(digest.clone()) {
-                true if needs_others => self.unlock()?,
-                true => self.approve_loosening(&digest).await?,
-                false => {}
-            }
-            let is_other = |lab: &Value| loosening(lab).as_ref() != Some(&digest);
-            self.until_environment("the spec to be in force", is_other).await.context(format!("{written:#}"))?;
-        }
-    }
-
-    /// Puts a looser policy in force without approvals.
-    fn unlock(&self) -> Result<()> {
-        let mut command = Command::new(SETPOINT);
-        let unlocked = command.args(["env", "unlock", NAME, "--data-dir"]).arg(self.server.data_dir()).output()?;
-        ensure!(unlocked.status.success(), "{}", String::from_utf8_lossy(&unlocked.stderr));
-        Ok(())
-    }
-
-    /// Approves a looser policy, as the administrator.
-    pub(super) async fn approve_loosening(&self, digest: &str) -> Result<()> {
-        let lists = |set: &Value| {
-            let steps = [&set["spec"]["steps"], &set["status"]["steps"]];
-            let mut steps = steps.into_iter().flat_map(|steps| steps.as_array().into_iter().flatten());
-            steps.any(|step| step["digest"] == digest) && set["status"]["phase"] == "Waiting"
-        };
-        let set = self.until_change_set("kube-system", "the looser policy to be asked about", lists).await?;
-        let review = json!({
-            "apiVersion": "setpoint.dev/v1alpha1", "kind": "Review", "metadata": {"generateName": "yes-"},
-            "spec": {
-                "gate": set["metadata"]["name"], "decision": "Approve", "digests": [digest], "reviewer": "admin",
-            },
-        });
-        let path = "/apis/setpoint.dev/v1alpha1/namespaces/kube-system/reviews";
-        self.client()?.post(path, &review).await?.success().map(drop)
+        let patch = json!({"spec": {"config": config}});
+        self.client()?.patch(ENVIRONMENT, "merge-patch", &patch).await?.success().map(drop)
     }
 
     /// Waits until a Machine is as it should be, and returns it.
@@ -241,13 +184,6 @@ pub(super) fn done(machine: &Value) -> Vec<String> {
 
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// The digest of the step that would put a looser policy in force.
-pub(super) fn loosening(environment: &Value) -> Option<String> {
-    let steps = environment["status"]["pending"]["steps"].as_array();
-    let step = steps.into_iter().flatten().find(|step| step["action"] == "Loosen")?;
-    step["digest"].as_str().map(str::to_owned)
 }
 
 fn merge(into: &mut Value, more: Value) {

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use setpoint_testkit::wait_for;
 
-use super::cluster::{Cluster, PATIENCE, condition, text};
+use super::cluster::{Cluster, ENVIRONMENT, PATIENCE, condition, text};
 use super::people::{state, steps};
 
 const SYSTEM: &str = "kube-system";
@@ -53,8 +53,9 @@ async fn what_belongs_to_nothing_goes_when_policy_and_people_let_it() -> Result<
     let asked = cluster.list(SYSTEM_CHANGE_SETS).await?;
     ensure!(asked.is_empty() && cluster.truth()?.len() == 2, "nobody is asked: {asked:?}");
 
-    cluster.rule(json!({"spec": {"orphanPolicy": "Delete"}})).await?;
-    let waits = |set: &Value| set["status"]["phase"] == "Waiting" && steps(set)[0]["action"] == "Delete";
+    let policy = json!({"spec": {"orphanPolicy": "Delete"}});
+    cluster.client()?.patch(ENVIRONMENT, "merge-patch", &policy).await?.success()?;
+    let waits = |set: &Value| set["status"]["phase"] == "Waiting";
     let set = cluster.until_change_set(SYSTEM, "people to be asked", waits).await?;
     ensure!(set["spec"]["requestedBy"] == "system:nobody" && set["spec"]["environment"] == "lab", "{set:#}");
     let [step] = steps(&set) else { anyhow::bail!("one step, and none for what is not ours: {set:#}") };
@@ -67,7 +68,7 @@ async fn what_belongs_to_nothing_goes_when_policy_and_people_let_it() -> Result<
     cluster.answered(&review, "Counted").await?;
     wait_for("the guest to go", PATIENCE, || async { Ok((cluster.truth()?.len() == 1).then_some(())) }).await?;
     cluster.until_environment("no orphan", |lab| lab["status"]["orphanCount"] == 0).await?;
-    let is_over = |set: &Value| set["status"]["phase"] == "Succeeded" && steps(set)[0]["action"] == "Delete";
+    let is_over = |set: &Value| set["status"]["phase"] == "Succeeded";
     let set = cluster.until_change_set(SYSTEM, "everything to be done", is_over).await?;
     ensure!(state(&set, &format!("guest:{id}/delete"))["state"] == "Done", "{set:#}");
     ensure!(foreign(&cluster)? == theirs, "what is not ours is touched");

@@ -59,8 +59,9 @@ async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_
     // Who applies is the first of two to approve.
     let applied = apply(&cluster, &shop(2))?;
     ensure!(applied.status.code() == Some(2), "it waits for another: {applied:?}");
-    let waits = |set: &Value| steps(set).len() == 2 && set["status"]["phase"] == "Waiting";
-    let set = cluster.until_change_set(DEFAULT, "the change set of both to wait", waits).await?;
+    let is_applied = |set: &Value| text(&set["metadata"]["name"]).starts_with("apply-");
+    let waits = |set: &Value| is_applied(set) && set["status"]["phase"] == "Waiting";
+    let set = cluster.until_change_set(DEFAULT, "the change set of the apply to wait", waits).await?;
     ensure!(steps(&set).len() == 2, "{set:#}");
     for name in ["files", "db"] {
         let is_approved = |machine: &Value| message(machine).contains("Destructive: 1 of 2 approvals (admin until ");
@@ -76,11 +77,11 @@ async fn of_what_was_approved_the_step_that_changed_waits_again_and_the_rest_go_
     cluster.configure(json!({"driftEveryMs": null})).await?;
 
     cluster.approve("alice", &set).await?;
-    let is_same = |other: &Value| other["metadata"]["uid"] == set["metadata"]["uid"];
-    let is_done = |other: &Value| is_same(other) && state(other, "default/files/replace")["state"] == "Done";
-    let set = cluster.until_change_set(DEFAULT, "the step that did not change to be done", is_done).await?;
-    // A guest that flaps must not cost its approvals: the entry closes only after a while.
-    ensure!(state(&set, "default/db/replace")["unwantedSince"].is_string(), "{set:#}");
+    let is_over = |set: &Value| is_applied(set) && set["status"]["phase"] == "Stale";
+    let set = cluster.until_change_set(DEFAULT, "what is left to be stale", is_over).await?;
+    ensure!(state(&set, "default/files/replace")["state"] == "Done", "{set:#}");
+    let left = state(&set, "default/db/replace");
+    ensure!(left["state"] == "Stale" && left["message"] == "it is no longer what is to be done", "{set:#}");
     let files = cluster.synced("files").await?;
     ensure!(cluster.guest(&files)?["machine"]["image"] == "files:2", "{files:#}");
     let waits = |db: &Value| message(db).contains("Destructive: 0 of 2 approvals");
@@ -123,6 +124,7 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     cluster.answered(&review, "Counted").await?;
     cluster.until_change_set(DEFAULT, "nobody to be waited for", is_at(&set, "Running")).await?;
     cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
     come_back(&cluster).await?;
     let again = asked(&cluster, &["db:3"]).await?.remove(0);
     let db = cluster.look_again("db").await?;
@@ -136,10 +138,7 @@ async fn an_approval_does_not_outlive_an_edit() -> Result<()> {
     cluster.change("db", json!({"spec": {"image": "db:1", "cores": 4}})).await?;
     come_back(&cluster).await?;
     let over = cluster.until_change_set(DEFAULT, "what was approved to be stale", is_at(&again, "Stale")).await?;
-    ensure!(
-        state(&over, "default/db/replace")["message"] == "the object was written since, and it is no longer to be done",
-        "{over:#}"
-    );
+    ensure!(state(&over, "default/db/replace")["message"] == "it was written otherwise since", "{over:#}");
     let db = cluster.synced("db").await?;
     ensure!(db["status"]["providerId"] == before["status"]["providerId"], "it is the same guest: {db:#}");
     ensure!(done(&db) == ["Create", "Update"] && cluster.guest(&db)?["machine"]["cores"] == 4, "{db:#}");
@@ -194,7 +193,7 @@ async fn people_are_asked_about_a_machine_in_one_change_set_at_a_time() -> Resul
     let first = first.context("a first change set")?;
     let refused = approve(&cluster, &first)?;
     let said = String::from_utf8_lossy(&refused.stderr);
-    ensure!(said.contains("waits for a verdict"), "nothing of it can be approved any more: {refused:?}");
+    ensure!(refused.status.code() == Some(1) && said.contains("is outdated: "), "{refused:?}");
     let gate = format!("{GATES}/{}", text(&first["metadata"]["name"]));
     let gate = cluster.client()?.get(&gate).await?.success()?;
     ensure!(gate["status"]["phase"] == "Pending", "nobody is waited for there: {gate:#}");
@@ -234,6 +233,39 @@ async fn what_was_rejected_leaves_no_other_question_open() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_approved_for_one_write_serves_no_other() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    let db = cluster.synced("db").await?;
+    let mut proposed = machine("db", db["spec"].clone());
+    proposed["spec"]["image"] = json!("db:2");
+    let set = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "proposal"},
+        "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "admin", "objects": [proposed]},
+    });
+    cluster.client()?.post(CHANGE_SETS, &set).await?.success()?;
+    let set = asked(&cluster, &["db:2"]).await?.remove(0);
+    let review = cluster.approve("alice", &set).await?;
+    cluster.answered(&review, "Counted").await?;
+
+    // Somebody else writes something else, and by and by what was proposed is there all the same.
+    cluster.change("db", json!({"spec": {"description": "ours"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
+    cluster.change("db", json!({"spec": {"description": null}})).await?;
+    cluster.synced("db").await?;
+    cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
+    let own = asked(&cluster, &["db:2"]).await?.remove(0);
+    ensure!(is_made_for(&own, "db"), "{own:#}");
+    let db = cluster.look_again("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:1", "nobody approved this write: {db:#}");
+    cluster.approve("alice", &own).await?;
+    let db = cluster.synced("db").await?;
+    ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_that_is_gone_does_not_come_back_with_the_step() -> Result<()> {
     let cluster = Cluster::start(json!({}), json!({})).await?;
     cluster.appoint("alice", DEFAULT).await?;
@@ -244,7 +276,7 @@ async fn an_approval_that_is_gone_does_not_come_back_with_the_step() -> Result<(
     cluster.change("db", json!({"spec": {"image": "db:3"}})).await?;
     asked(&cluster, &["db:3"]).await?;
     let late = cluster.approve("alice", &set).await?;
-    cluster.answered(&late, "Stale").await?;
+    cluster.answered(&late, "Outdated").await?;
 
     cluster.change("db", json!({"spec": {"image": "db:2"}})).await?;
     let again = asked(&cluster, &["db:2"]).await?.remove(0);
@@ -255,4 +287,33 @@ async fn an_approval_that_is_gone_does_not_come_back_with_the_step() -> Result<(
     let db = cluster.synced("db").await?;
     ensure!(cluster.guest(&db)?["machine"]["image"] == "db:2", "{db:#}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_approved_of_a_deletion_serves_no_other() -> Result<()> {
+    let cluster = Cluster::start(json!({}), json!({})).await?;
+    cluster.appoint("alice", DEFAULT).await?;
+    cluster.make("db", with_data("db:1", json!({}))).await?;
+    cluster.synced("db").await?;
+    let db = json!({"kind": "Machine", "namespace": DEFAULT, "name": "db"});
+    let set = json!({
+        "apiVersion": "setpoint.dev/v1alpha1", "kind": "ChangeSet", "metadata": {"name": "goodbye"},
+        "spec": {"environment": "lab", "mode": "Execute", "requestedBy": "admin", "deletes": [db]},
+    });
+    cluster.client()?.post(CHANGE_SETS, &set).await?.success()?;
+    let waits = |set: &Value| set["metadata"]["name"] == "goodbye" && phase(set) == "Waiting";
+    let set = cluster.until_change_set(DEFAULT, "people to be asked", waits).await?;
+    let review = cluster.approve("alice", &set).await?;
+    cluster.answered(&review, "Counted").await?;
+
+    // It is written once more before somebody deletes it.
+    cluster.change("db", json!({"spec": {"description": "still needed"}})).await?;
+    cluster.answered(&review, "Outdated").await?;
+    cluster.delete("db").await?;
+    let own = cluster.asked_for("db").await?;
+    ensure!(is_made_for(&own, "db"), "{own:#}");
+    let db = cluster.look_again("db").await?;
+    cluster.guest(&db).context("nobody approved this deletion")?;
+    cluster.approve("alice", &own).await?;
+    cluster.gone("db").await
 }

@@ -116,12 +116,6 @@ fn told(heard: &[Value]) -> Vec<(String, String)> {
     heard.iter().map(|message| (text(&message["occasion"]), text(&message["object"]))).collect()
 }
 
-/// All but what people were asked about the Environment itself.
-fn of_machines(mut heard: Vec<Value>) -> Vec<Value> {
-    heard.retain(|message| message["namespace"] != "kube-system");
-    heard
-}
-
 fn with_data() -> Value {
     json!({"cores": 1, "volumes": [{"name": "data", "size": "10Gi"}]})
 }
@@ -159,7 +153,7 @@ async fn people_are_told_once_of_what_needs_them_also_by_who_leads_next() -> Res
     cluster.configure(json!({"driftEveryMs": null})).await?;
     let gate = text(&set["metadata"]["name"]);
     ears.until("Drifted", "web").await.context("of the drift")?;
-    let heard = of_machines(ears.until("GateWaiting", &gate).await?);
+    let heard = ears.until("GateWaiting", &gate).await?;
     let expected = [
         ("BudgetHit".to_owned(), "environments.setpoint.dev/lab".to_owned()),
         ("Drifted".to_owned(), "machines.setpoint.dev/web".to_owned()),
@@ -183,7 +177,7 @@ async fn people_are_told_once_of_what_needs_them_also_by_who_leads_next() -> Res
     cluster.make("late", json!({"cores": 1})).await?;
     let set = cluster.asked_for("late").await?;
     let late = text(&set["metadata"]["name"]);
-    let heard = of_machines(ears.until("GateWaiting", &late).await?);
+    let heard = ears.until("GateWaiting", &late).await?;
     let again: Vec<(String, String)> =
         told(&heard).into_iter().filter(|(_, object)| !object.ends_with(&format!("/{late}"))).collect();
     ensure!(again == expected && heard.len() == expected.len() + 1, "something is told again: {heard:#?}");

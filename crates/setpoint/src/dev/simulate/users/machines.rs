@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
-use setpoint_api::change_set::{ChangeSet, EntryState, Mode};
+use setpoint_api::change_set::{ChangeSet, Mode};
 use setpoint_api::machine::Machine;
 use setpoint_api::review::{Decision, Review};
 
@@ -17,11 +17,11 @@ const MACHINES: [&str; 4] = ["db", "cache", "build", "old"];
 /// Who may say something. The first of them is also the one who asks for everything.
 pub(super) const PEOPLE: [&str; 3] = ["admin", "bob", "carol"];
 /// A guest that was there before us, at every place.
-pub(in crate::dev::simulate) const EXISTING: &str = "101";
+pub(super) const EXISTING: &str = "101";
 /// The ConfigMap that one of the Machines takes a value from.
 pub(in crate::dev::simulate) const SETTINGS: &str = "settings";
 
-pub(super) const ACTIONS: [(u32, Action); 14] = [
+pub(super) const ACTIONS: [(u32, Action); 13] = [
     (4, Action::CreateMachine),
     (4, Action::ChangeMachine),
     (2, Action::TurnMachine),
@@ -29,13 +29,12 @@ pub(super) const ACTIONS: [(u32, Action); 14] = [
     (2, Action::DeleteMachine),
     (2, Action::ChangeSettings),
     (1, Action::Preview),
-    (1, Action::Forge),
+    (2, Action::Propose),
     (2, Action::CarryOut),
     (4, Action::Approve),
     (1, Action::ApproveAnother),
     (1, Action::Reject),
-    (1, Action::Withdraw),
-    (1, Action::DeleteReview),
+    (1, Action::WithdrawReview),
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -48,16 +47,15 @@ pub(super) enum Action {
     ChangeSettings,
     /// Asks what would be done.
     Preview,
-    /// Opens a change set in place of Setpoint, with steps that say something else than is done.
-    Forge,
-    /// Writes what was shown.
+    /// Asks others for their leave before something is written.
+    Propose,
+    /// Writes what was proposed, approved or not.
     CarryOut,
     Approve,
     /// What was approved is not what is asked for.
     ApproveAnother,
     Reject,
-    Withdraw,
-    DeleteReview,
+    WithdrawReview,
 }
 
 impl Users {
@@ -77,12 +75,12 @@ impl Users {
             Action::ReplaceMachine => self.any(&books.machines, json!({"spec": {"image": self.image()?}})),
             Action::DeleteMachine => self.any(&books.machines, Value::Null),
             Action::ChangeSettings => Some((SETTINGS.to_owned(), settings(dice.pick(&["blue", "red"])?))),
-            Action::Preview => self.proposal(books),
-            Action::Forge => self.forgery(books),
+            Action::Preview => self.proposal(books, "Preview"),
+            Action::Propose => self.proposal(books, "Execute"),
             Action::CarryOut => {
                 let is_proposal = |set: &&ChangeSet| {
                     let spec = &set.spec;
-                    spec.mode == Mode::Preview && !(spec.objects.is_empty() && spec.deletes.is_empty())
+                    spec.mode == Mode::Execute && !(spec.objects.is_empty() && spec.deletes.is_empty())
                 };
                 let sets: Vec<&ChangeSet> = books.change_sets.values().map(|set| &**set).filter(is_proposal).collect();
                 let spec = &dice.pick(&sets)?.spec;
@@ -104,8 +102,7 @@ impl Users {
                 review["spec"]["digests"] = json!([other]);
                 Some((name, review))
             }
-            Action::Withdraw => self.verdict(self.asked(books)?, "Withdraw"),
-            Action::DeleteReview => self.any(&books.reviews, Value::Null),
+            Action::WithdrawReview => self.any(&books.reviews, Value::Null),
         }
     }
 
@@ -117,11 +114,11 @@ impl Users {
             }
             Action::DeleteMachine => self.delete::<Machine>(name).await,
             Action::ChangeSettings => self.apply::<ConfigMap>(name, body).await,
-            Action::Preview | Action::Forge => self.create::<ChangeSet>(body).await,
+            Action::Preview | Action::Propose => self.create::<ChangeSet>(body).await,
             Action::CarryOut if body.is_null() => self.delete::<Machine>(name).await,
             Action::CarryOut => self.apply::<Machine>(name, body).await,
-            Action::Approve | Action::ApproveAnother | Action::Reject | Action::Withdraw => self.say(body).await,
-            Action::DeleteReview => self.delete::<Review>(name).await,
+            Action::Approve | Action::ApproveAnother | Action::Reject => self.say(body).await,
+            Action::WithdrawReview => self.delete::<Review>(name).await,
         }
     }
 
@@ -152,10 +149,7 @@ impl Users {
     pub(in crate::dev::simulate) async fn approve_everything(&mut self, ledger: &Ledger) -> kube::Result<()> {
         let reviews = ledger.read(|books| {
             let sets = books.change_sets.values().filter(|set| waits(books, set));
-            let reviews = sets.flat_map(|set| {
-                let approvals = PEOPLE[1..].iter().filter_map(|person| unsaid(books, set, person));
-                approvals.chain(withdrawal(set)).collect::<Vec<_>>()
-            });
+            let reviews = sets.flat_map(|set| PEOPLE[1..].iter().filter_map(|person| unsaid(books, set, person)));
             reviews.collect::<Vec<_>>()
         });
         for mut review in reviews {
@@ -185,7 +179,7 @@ impl Users {
     /// Somebody's verdict on some of a change set's steps.
     fn verdict(&self, set: &ChangeSet, decision: &str) -> Option<(String, Value)> {
         let dice = &self.dice;
-        let steps = &set.spec.steps;
+        let steps = &set.status.as_ref()?.steps;
         let digests: Vec<&str> = steps.iter().filter(|_| dice.permille(800)).map(|step| step.digest.as_str()).collect();
         let name = format!("review-{}", self.count);
         let spec = json!({
@@ -195,7 +189,7 @@ impl Users {
     }
 
     /// A change set of somebody who has yet to write what it is about: a Machine as it would be, or that one goes.
-    fn proposal(&self, books: &Books) -> Option<(String, Value)> {
+    fn proposal(&self, books: &Books, mode: &str) -> Option<(String, Value)> {
         let dice = &self.dice;
         let (name, there) = match self.any(&books.machines, Value::Null).filter(|_| dice.permille(800)) {
             Some((name, _)) => (name.clone(), books.machines.get(&format!("{NAMESPACE}/{name}"))),
@@ -212,23 +206,7 @@ impl Users {
         };
         let title = format!("proposal-{}", self.count);
         let spec = json!({
-            "environment": environment, "mode": "Preview", "requestedBy": PEOPLE[0], "objects": objects, "deletes": deletes,
-        });
-        Some((title.clone(), json!({"metadata": {"name": title}, "spec": spec})))
-    }
-
-    /// A change set that executes, of somebody who is not Setpoint, with what some Machine waits for and another reason.
-    fn forgery(&self, books: &Books) -> Option<(String, Value)> {
-        let machines: Vec<&Machine> = books.machines.values().map(|machine| &**machine).collect();
-        let machine = self.dice.pick(&machines)?;
-        let mut steps = json!(machine.status.as_ref()?.pending.as_ref()?.steps);
-        let is_altered = self.dice.permille(700);
-        for step in steps.as_array_mut().into_iter().flatten().filter(|_| is_altered) {
-            step["reason"] = json!("nothing to worry about");
-        }
-        let title = format!("forgery-{}", self.count);
-        let spec = json!({
-            "environment": machine.spec.environment, "mode": "Execute", "requestedBy": PEOPLE[0], "steps": steps,
+            "environment": environment, "mode": mode, "requestedBy": PEOPLE[0], "objects": objects, "deletes": deletes,
         });
         Some((title.clone(), json!({"metadata": {"name": title}, "spec": spec})))
     }
@@ -274,7 +252,7 @@ fn waits(books: &Books, set: &ChangeSet) -> bool {
 
 /// The approval of all steps of a change set that a person has not given yet.
 fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
-    let steps = open(set);
+    let steps = &set.status.as_ref()?.steps;
     let is_theirs = |review: &Review| {
         let is_of_it = Some(&review.spec.gate) == set.metadata.name.as_ref();
         is_of_it && review.metadata.namespace == set.metadata.namespace && review.spec.reviewer == person
@@ -288,23 +266,7 @@ fn unsaid(books: &Books, set: &ChangeSet, person: &str) -> Option<Value> {
             .max_by_key(|review| (review.metadata.creation_timestamp.clone(), review.spec.decision == Decision::Reject))
     };
     let is_unsaid = |digest: &str| last(digest).is_none_or(|review| review.spec.decision != Decision::Approve);
-    let digests: Vec<&str> = steps.into_iter().filter(|digest| is_unsaid(digest)).collect();
+    let digests: Vec<&str> = steps.iter().map(|step| step.digest.as_str()).filter(|digest| is_unsaid(digest)).collect();
     let spec = json!({"gate": set.metadata.name, "decision": "Approve", "digests": digests, "reviewer": person});
-    (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
-}
-
-/// The digests of the open steps of a change set that nobody rejected.
-fn open(set: &ChangeSet) -> Vec<&str> {
-    let entries = set.status.iter().flat_map(|status| &status.entries);
-    let open = entries.filter(|entry| !entry.state.is_closed() && entry.state != EntryState::Rejected);
-    open.map(|entry| entry.digest.as_str()).collect()
-}
-
-/// The withdrawal of all rejections in a change set.
-fn withdrawal(set: &ChangeSet) -> Option<Value> {
-    let entries = set.status.iter().flat_map(|status| &status.entries);
-    let rejected = entries.filter(|entry| entry.state == EntryState::Rejected);
-    let digests: Vec<&str> = rejected.map(|entry| entry.digest.as_str()).collect();
-    let spec = json!({"gate": set.metadata.name, "decision": "Withdraw", "digests": digests, "reviewer": PEOPLE[1]});
     (!digests.is_empty()).then(|| json!({"metadata": {"namespace": set.metadata.namespace}, "spec": spec}))
 }

@@ -24,7 +24,7 @@ use super::dice::Dice;
 use super::ledger::{Books, Ledger, Shelf};
 use super::world::World;
 
-pub(super) use self::machines::{EXISTING, SETTINGS};
+pub(super) use self::machines::SETTINGS;
 
 const NAMESPACE: &str = "default";
 

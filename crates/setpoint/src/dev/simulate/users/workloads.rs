@@ -235,10 +235,7 @@ fn environment(name: &str, seed: u64) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "deployer": {"name": "simulated"}, "config": {"seed": seed, "hourlyPrice": "0.10", "existing": existing},
         "approval": {"rules": [rule]}, "orphanPolicy": "Delete",
-        "guardrails": {
-            "maxDestroysPerHour": 4, "maxAddedCostPerHour": "2.00",
-            "namespaces": [{"namespace": "*", "maxDestroysPerHour": 3, "maxAddedCostPerHour": "1.50"}],
-        },
+        "guardrails": {"maxDestroysPerHour": 4, "maxAddedCostPerHour": "2.00"},
     }})
 }
 

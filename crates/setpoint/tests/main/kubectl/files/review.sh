@@ -4,7 +4,7 @@ name=$1
 reviewer=$2
 shift 2
 gate=$(cat "$HOME/gate")
-digests=$(kubectl get changeset "$gate" --output 'jsonpath={range .spec.steps[*]}"{.digest}",{end}')
+digests=$(kubectl get changeset "$gate" --output 'jsonpath={range .status.steps[*]}"{.digest}",{end}')
 kubectl create "$@" -f - <<REVIEW
 apiVersion: setpoint.dev/v1alpha1
 kind: Review
