@@ -78,6 +78,8 @@ impl Environments {
             };
         }
         if let Some(why) = policy_keeps(environment) {
+            // Without a look the next one would be due at once, for as long as nobody approves.
+            self.sweep(key, environment, round).await?;
             let standing = Standing::leaving(why);
             self.write_status(environment, &standing, round).await?;
             return Ok(self.next(key, environment, &standing, round.now));
