@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::condition::Condition;
-use crate::environment::ApprovalRule;
 use crate::field::{Errors, Path};
 use crate::price::Price;
 use crate::rules;
@@ -64,21 +63,9 @@ pub struct ChangeSetSpec {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub deletes: Vec<Target>,
-    /// The user who asks. Of several who wrote what the steps are for, the first, and how many more there are.
+    /// The user who asks.
     #[schemars(length(min = 1, max = 253))]
     pub requested_by: String,
-    /// The steps that need an approval, in their order. Only a controller opens a change set with steps, and the list never
-    /// changes: entries of it close, and later steps are in another change set.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1_000))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub steps: Vec<Step>,
-    /// The approval rules that were in force when it was opened, defaults filled in. The stricter of these and of those in
-    /// force at execution holds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 4))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["class".into()]))]
-    pub rules: Vec<ApprovalRule>,
 }
 
 /// What becomes of the steps.
@@ -132,11 +119,6 @@ pub struct ChangeSetStatus {
     #[schemars(length(max = 1_000))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub step_states: Vec<StepStatus>,
-    /// The state of each step of an executing change set.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1_000))]
-    #[x_kube(merge_strategy = ListMerge::Map(vec!["digest".into()]))]
-    pub entries: Vec<Entry>,
     /// The nonces under which listed keys signed, so that none is used twice, not even after its review was deleted. Once
     /// there is no room, no more signed approvals count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -211,72 +193,6 @@ pub struct StepStatus {
     /// The generation of the object with which it is as the change set says: with any other the step has no leave by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-}
-
-/// The state of one step of an executing change set. An entry that is closed never opens again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Entry {
-    /// The step, by its digest.
-    pub digest: String,
-    /// The state of the step.
-    pub state: EntryState,
-    /// Why, in words for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When the entry came into this state.
-    #[schemars(with = "Time")]
-    pub since: Timestamp,
-    /// The object, by its uid, whose controller last wanted the step: another may have had its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub object: Option<String>,
-    /// The generation of the object at which its controller last wanted the step. If the object is more than one generation
-    /// further, a write went unseen, and the entry closes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
-    /// When the step was last known to be wanted. A rejection is kept for 30 days from then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Time>")]
-    pub wanted_at: Option<Timestamp>,
-    /// Since when the step is known not to be wanted because the observed state changed. After five minutes on end the entry
-    /// closes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Time>")]
-    pub unwanted_since: Option<Timestamp>,
-}
-
-/// The state of a step of an executing change set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum EntryState {
-    /// Open: it lacks approvals.
-    Waiting,
-    /// Open: it has its approvals, and waits for a limit, a window or another step.
-    Blocked,
-    /// Open: its controller may take it.
-    Approved,
-    /// Open: its controller is taking it, so its approvals are used.
-    Running,
-    /// Somebody rejected it. It stays listed, and is blocked until the rejection is withdrawn.
-    Rejected,
-    /// Closed: it was taken, and its effect was observed.
-    Done,
-    /// Closed: it was tried, and its effect was not observed.
-    Tried,
-    /// Closed: it is no longer to be done.
-    NotWanted,
-    /// Closed: another change set or a later write of the object took its place.
-    Superseded,
-}
-
-impl EntryState {
-    /// Whether the entry is closed: nothing is done by its approvals any more.
-    pub fn is_closed(self) -> bool {
-        use EntryState::{Approved, Blocked, Done, NotWanted, Rejected, Running, Superseded, Tried, Waiting};
-        match self {
-            Done | Tried | NotWanted | Superseded => true,
-            Waiting | Blocked | Approved | Running | Rejected => false,
-        }
-    }
 }
 
 /// A nonce, and the review that used it.

@@ -18,8 +18,6 @@ pub use self::approval::{Approval, ApprovalRule, ApproverKey, REQUIREMENTS, Requ
 pub use self::guardrails::Guardrails;
 pub use self::notifications::{Notifications, Webhook};
 use crate::condition::Condition;
-use crate::machine::DoneStep;
-use crate::pending::PendingSteps;
 use crate::price::Price;
 use crate::step::{Action, Target};
 
@@ -174,14 +172,6 @@ pub struct EnvironmentStatus {
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["providerId".into()]))]
     pub orphans: Vec<Orphan>,
-    /// The steps of the Environment itself that need an approval: removals of orphans, and a looser policy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<PendingSteps>,
-    /// The last of these that were taken, oldest first: what was approved once is done once.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1_000))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub done: Vec<DoneStep>,
     /// When the provider last answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]

@@ -5,7 +5,6 @@
 //! | [`environment`], [`machine`], [`app`], [`revision`], [`traffic_split`], [`change_set`], [`review`] | `setpoint.dev/v1alpha1`, a kind a file |
 //! | [`planspec`] | `planspec.io/v1alpha1`: the published documents' own kinds |
 //! | [`step`] | what a change set is made of, shared by the planner and the API |
-//! | [`pending`] | the steps of an object that need an approval |
 //! | [`condition`], [`price`] | words that several kinds use |
 //! | [`crds`] | the CustomResourceDefinitions of all kinds |
 //! | [`interpolation`] | `${NAME}` in values, from Secrets and ConfigMaps only |
@@ -30,7 +29,6 @@ pub mod labels;
 pub mod machine;
 pub mod names;
 mod parameters;
-pub mod pending;
 pub mod planspec;
 pub mod price;
 pub mod protection;

@@ -72,15 +72,6 @@ pub struct ReviewSpec {
     /// Who gives it; it must be the user who writes it.
     #[schemars(length(min = 1, max = 253))]
     pub reviewer: String,
-    /// The uid of the user who writes it, where the server knows one. The server writes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    pub reviewer_uid: Option<String>,
-    /// The groups of the user who writes it. The server writes them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
-    pub reviewer_groups: Vec<String>,
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4_096))]
@@ -116,8 +107,6 @@ pub enum Decision {
     Reject,
     /// Neither; something is said.
     Comment,
-    /// Rejections of these steps no longer hold, whoever gave them.
-    Withdraw,
 }
 
 /// What became of a review.

@@ -61,9 +61,6 @@ pub struct ApprovalRule {
     /// Whether who asked for the change may approve it.
     #[serde(default = "default_requester_may_approve")]
     pub requester_may_approve: bool,
-    /// Whether the approval of a ServiceAccount counts. Who may make tokens for one could approve as it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub service_accounts: bool,
     /// How long an approval holds.
     #[serde(default = "default_expiry_seconds")]
     #[schemars(range(min = 60, max = 2_592_000))]
@@ -93,7 +90,6 @@ pub struct Requirement<'a> {
     pub roles: &'a [String],
     pub signature: bool,
     pub requester_may_approve: bool,
-    pub service_accounts: bool,
     pub expiry_seconds: u32,
 }
 
@@ -105,7 +101,6 @@ impl Requirement<'static> {
             roles: &[],
             signature: false,
             requester_may_approve: true,
-            service_accounts: false,
             expiry_seconds: DEFAULT_EXPIRY_SECONDS,
         }
     }
@@ -120,7 +115,6 @@ impl Approval {
                 roles: &rule.roles,
                 signature: rule.signature,
                 requester_may_approve: rule.requester_may_approve,
-                service_accounts: rule.service_accounts,
                 expiry_seconds: rule.expiry_seconds,
             },
             None => REQUIREMENTS

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::pending::PendingSteps;
 use crate::price::Price;
 use crate::step::{Action, Class};
 
@@ -72,9 +71,6 @@ pub struct MachineStatus {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub wanted: Option<Vec<String>>,
-    /// The steps that need an approval, whether or not they have it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<PendingSteps>,
     /// Fields that are not as desired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]

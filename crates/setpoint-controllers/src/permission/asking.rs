@@ -208,8 +208,6 @@ fn new_set(petition: &Petition<'_>, others: &[String]) -> ChangeSet {
         objects: Vec::new(),
         deletes: Vec::new(),
         requested_by: petition.requested_by.to_owned(),
-        steps: Vec::new(),
-        rules: Vec::new(),
     };
     let mut set = ChangeSet::new(&derived_name::derive(&petition.owner.name, MAX_NAME, &parts), spec);
     set.metadata.namespace = Some(petition.namespace.to_owned());

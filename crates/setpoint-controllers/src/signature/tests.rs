@@ -53,8 +53,6 @@ fn review() -> Review {
         decision: Decision::Approve,
         digests: vec![format!("sha256:{}", "a".repeat(64))],
         reviewer: "alice".to_owned(),
-        reviewer_uid: None,
-        reviewer_groups: Vec::new(),
         comment: None,
         expires_at: Some("2026-11-15T13:00:00Z".parse().unwrap()),
         nonce: Some("0123456789abcdef".to_owned()),

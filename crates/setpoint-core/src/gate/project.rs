@@ -45,7 +45,7 @@ fn action(evidence: &Evidence<'_>) -> ReviewAction {
         action: match spec.decision {
             review::Decision::Approve => ReviewActionType::Approve,
             review::Decision::Reject => ReviewActionType::Reject,
-            review::Decision::Comment | review::Decision::Withdraw => ReviewActionType::Comment,
+            review::Decision::Comment => ReviewActionType::Comment,
         },
         timestamp: evidence.created_at,
         comment: spec.comment.clone(),

@@ -104,8 +104,6 @@ impl Case {
             objects: Vec::new(),
             deletes: Vec::new(),
             requested_by: "carol".to_owned(),
-            steps: Vec::new(),
-            rules: Vec::new(),
         };
         let mut change_set = ChangeSet::new(name, spec);
         change_set.metadata.namespace = Some("shop".to_owned());
@@ -237,8 +235,6 @@ pub(crate) fn review(gate: &str, reviewer: &str, decision: Decision, digest: &st
         decision,
         digests: vec![digest.to_owned()],
         reviewer: reviewer.to_owned(),
-        reviewer_uid: None,
-        reviewer_groups: Vec::new(),
         comment: None,
         expires_at: None,
         nonce: None,
@@ -270,7 +266,6 @@ pub(crate) fn policy(approvals: u32, signature: bool) -> Approval {
         roles: Vec::new(),
         signature,
         requester_may_approve: false,
-        service_accounts: false,
         expiry_seconds: EXPIRY_S as u32,
     };
     let keys = PEOPLE.iter().map(|who| ApproverKey {

@@ -150,15 +150,7 @@ fn approval() -> impl Strategy<Value = Approval> {
         let rules = CLASSES.iter().zip(drawn);
         let rules = rules.map(|(class, (approvals, role, (signature, requester_may_approve), expiry_seconds))| {
             let roles: Vec<String> = role.map(str::to_owned).into_iter().collect();
-            ApprovalRule {
-                class: *class,
-                approvals,
-                roles,
-                signature,
-                requester_may_approve,
-                service_accounts: false,
-                expiry_seconds,
-            }
+            ApprovalRule { class: *class, approvals, roles, signature, requester_may_approve, expiry_seconds }
         });
         let keys = PEOPLE.iter().zip(ROLES.iter().cycle()).map(|(who, role)| ApproverKey {
             public_key: format!("ssh-ed25519 key-{who}"),
@@ -184,8 +176,6 @@ fn given() -> impl Strategy<Value = Given> {
                 decision,
                 digests: digests.into_iter().map(|place| format!("sha256:s{place}")).collect(),
                 reviewer: reviewer.to_owned(),
-                reviewer_uid: None,
-                reviewer_groups: Vec::new(),
                 comment: None,
                 expires_at: Some(time(created + HOUR_S)),
                 nonce: Some(format!("0123456789abcdef{nonce}")),
@@ -399,7 +389,6 @@ proptest! {
             roles: Vec::new(),
             signature: false,
             requester_may_approve: true,
-            service_accounts: false,
             expiry_seconds: 60,
         };
         let mut world = World {

@@ -30,8 +30,6 @@ pub(crate) fn change_set(mode: Mode, steps: Vec<Step>, step_states: Vec<StepStat
         objects: Vec::new(),
         deletes: Vec::new(),
         requested_by: "carol".to_owned(),
-        steps: Vec::new(),
-        rules: Vec::new(),
     };
     let mut change_set = ChangeSet::new("one", spec);
     change_set.metadata.uid = Some("uid".to_owned());

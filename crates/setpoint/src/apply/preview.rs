@@ -160,8 +160,6 @@ pub(crate) async fn post(
             objects: question.objects.clone(),
             deletes: question.deletes.clone(),
             requested_by: user.to_owned(),
-            steps: Vec::new(),
-            rules: Vec::new(),
         },
         status: None,
     };
@@ -247,8 +245,6 @@ mod tests {
                 objects,
                 deletes,
                 requested_by: "carol".to_owned(),
-                steps: Vec::new(),
-                rules: Vec::new(),
             };
             assert_eq!(question.is_asked_by(&spec), expected, "{row}");
         }

@@ -150,7 +150,7 @@ impl Arguments {
                     false => left,
                 }
             }
-            Decision::Reject | Decision::Comment | Decision::Withdraw => Vec::new(),
+            Decision::Reject | Decision::Comment => Vec::new(),
         };
         let rest: String = left.iter().map(|left| format!("; {}", inert(&left.sentence()))).collect();
         let text = || format!("{done} {count} of {}{rest}\n", inert(name));

@@ -119,8 +119,6 @@ async fn written(session: &Session, user: &str, verdict: Verdict<'_>) -> Result<
         decision: verdict.decision,
         digests: verdict.digests,
         reviewer: user.to_owned(),
-        reviewer_uid: None,
-        reviewer_groups: Vec::new(),
         comment: verdict.comment,
         expires_at: Some(now.checked_add(HOLDS).context("the end of time")?),
         nonce: Some(token::random()),

@@ -28,7 +28,6 @@ fn of_review(review: &ReviewFact) -> String {
         Decision::Approve => ("approved", "approval"),
         Decision::Reject => ("rejected", "rejection"),
         Decision::Comment => ("commented on", "comment"),
-        Decision::Withdraw => ("withdrew rejections of", "withdrawal"),
     };
     let (by, steps) = (&review.by, steps(&review.steps));
     let set = format!("in change set {}", in_namespace(&review.namespace, &review.gate));

@@ -252,7 +252,6 @@ fn who_asks_approves_what_they_may() {
             roles: Vec::new(),
             signature,
             requester_may_approve,
-            service_accounts: false,
             expiry_seconds: 60,
         };
         let approval = Approval { rules: vec![rule], keys: Vec::new() };
@@ -289,7 +288,6 @@ fn a_hold_says_who_must_approve() {
         roles: roles.iter().map(|&role| role.to_owned()).collect(),
         signature,
         requester_may_approve,
-        service_accounts: false,
         expiry_seconds: 60,
     };
     let rows = [

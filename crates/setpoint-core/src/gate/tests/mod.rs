@@ -96,8 +96,6 @@ fn verdict(reviewer: &str, decision: review::Decision, steps: &[&str]) -> Given 
         decision,
         digests: steps.iter().map(|name| format!("sha256:{name}")).collect(),
         reviewer: reviewer.to_owned(),
-        reviewer_uid: None,
-        reviewer_groups: Vec::new(),
         comment: None,
         expires_at: None,
         nonce: None,
@@ -149,15 +147,7 @@ impl Given {
 /// What a step of a class needs: so many approvals by anybody, for a day.
 fn rule(class: Class, approvals: u32) -> ApprovalRule {
     let expiry_seconds = 24 * 3_600;
-    ApprovalRule {
-        class,
-        approvals,
-        roles: Vec::new(),
-        signature: false,
-        requester_may_approve: true,
-        service_accounts: false,
-        expiry_seconds,
-    }
+    ApprovalRule { class, approvals, roles: Vec::new(), signature: false, requester_may_approve: true, expiry_seconds }
 }
 
 /// Alice has two keys, one for each role; bob is an operator.
